@@ -1,0 +1,1 @@
+"""Differentially private classifiers that are real scikit-learn estimators."""

@@ -1,0 +1,46 @@
+"""Grids on which sums are exact.
+
+A sum of products is exact in float64, in whatever order it is added, as long as every partial sum is an integer
+multiple of one power of two and below 2^53 such multiples. Three choices make that so for every product the
+library forms:
+
+* a row is 2^e times a row of *units*: entries in [-1, 1] on the grid 2^-UNIT_BITS, e a function of that row alone;
+* a clipped residual lies on a grid of 2^-UNIT_BITS relative to the clip, so |residual * unit| <= clip and a chunk of
+  CHUNK_ROWS = 2^(53 - 2*UNIT_BITS) rows cannot overflow;
+* weights, which are public, lie on a grid of 2^-WEIGHT_BITS relative to their own l1 norm, so |units . w| stays below
+  2^(UNIT_BITS + WEIGHT_BITS) <= 2^51 multiples.
+
+No public bound on the data is needed, and no grid depends on the data.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..mechanisms.exact import Floats
+
+__all__ = ["CHUNK_ROWS", "UNIT_BITS", "WEIGHT_BITS", "power_of_two_above", "weights_on_grid"]
+
+UNIT_BITS = 18
+WEIGHT_BITS = 33
+CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)
+
+
+def power_of_two_above(x: float) -> float:
+    """Return the smallest power of two that is >= x > 0."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
+
+def weights_on_grid(w: Floats, spacing: float | None = None) -> tuple[Floats, float]:
+    """Return ``w`` rounded to its grid, and the spacing of that grid (or a coarser one that is asked for)."""
+    w = np.asarray(w, dtype=np.float64)
+    size = float(np.abs(w).sum(axis=0).max(initial=0.0))
+    if not size < 2.0**1000:
+        raise ValueError("weights must be finite and below 2**1000 in l1 norm")
+    if size < 2.0**-900:
+        return np.zeros_like(w), spacing or 2.0**-900
+    spacing = max(power_of_two_above(size) * 2.0**-WEIGHT_BITS, spacing or 0.0)
+    return np.rint(w / spacing) * spacing, spacing

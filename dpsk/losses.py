@@ -1,0 +1,249 @@
+"""Losses: functions of the scores only, with the constants that privacy needs.
+
+A score is x.w for one row. Binary losses take scores of shape (n,) and labels -1/+1; losses for K classes take scores
+of shape (n, K) and labels 0..K-1. The gradient of a row is ``derivative (x) x``, so its norm is
+``||derivative|| * ||x||`` whatever the number of classes.
+
+``lipschitz`` bounds the l2 norm of the derivative with respect to the scores of a row, ``smoothness`` the spectral norm
+of the second derivative. A bound that does not exist is ``inf``.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "Hinge",
+    "HuberHinge",
+    "Logistic",
+    "Loss",
+    "MarginLoss",
+    "OneVsRest",
+    "Sigmoid",
+    "Softmax",
+    "SquaredHinge",
+]
+
+Floats: TypeAlias = NDArray[np.float64]
+Labels: TypeAlias = NDArray[Any]
+
+
+class Loss(Protocol):
+    """A loss of scores and labels. Implementations are frozen dataclasses, so that they can be cache keys."""
+
+    @property
+    def lipschitz(self) -> float: ...
+
+    @property
+    def smoothness(self) -> float: ...
+
+    def value(self, scores: Floats, y: Labels) -> Floats:
+        """Return one non-negative number per row."""
+
+    def derivative(self, scores: Floats, y: Labels) -> Floats:
+        """Return the derivative with respect to the scores, in their shape."""
+
+    def second_derivative(self, scores: Floats, y: Labels) -> Floats:
+        """Return the second derivative: shape (n,) for scores (n,), shape (n, K, K) for scores (n, K)."""
+
+
+class MarginLoss(ABC):
+    """A loss phi(m) of the margin m = y * score. Subclasses give phi and its two derivatives."""
+
+    lipschitz: float
+    smoothness: float
+
+    @abstractmethod
+    def phi(self, margin: Floats) -> Floats:
+        """Return the loss at each margin."""
+
+    @abstractmethod
+    def slope(self, margin: Floats) -> Floats:
+        """Return phi' (a subgradient where phi has a kink)."""
+
+    @abstractmethod
+    def curvature(self, margin: Floats) -> Floats:
+        """Return phi''."""
+
+    def value(self, scores: Floats, y: Labels) -> Floats:
+        return self.phi(y * scores)
+
+    def derivative(self, scores: Floats, y: Labels) -> Floats:
+        return y * self.slope(y * scores)
+
+    def second_derivative(self, scores: Floats, y: Labels) -> Floats:
+        return self.curvature(y * scores)
+
+
+def _decay(margin: Floats) -> Floats:
+    """Return 1 / (1 + exp(margin)): the probability that a logistic model gives to the other label."""
+    with np.errstate(over="ignore"):
+        decay: Floats = 1 / (1 + np.exp(margin))
+    return decay
+
+
+@dataclass(frozen=True)
+class Logistic(MarginLoss):
+    """log(1 + exp(-m))."""
+
+    lipschitz = 1.0
+    smoothness = 0.25
+
+    def phi(self, margin: Floats) -> Floats:
+        value: Floats = np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0)
+        return value
+
+    def slope(self, margin: Floats) -> Floats:
+        return -_decay(margin)
+
+    def curvature(self, margin: Floats) -> Floats:
+        return _decay(margin) * _decay(-margin)
+
+
+@dataclass(frozen=True)
+class Hinge(MarginLoss):
+    """max(0, 1 - m)."""
+
+    lipschitz = 1.0
+    smoothness = math.inf
+
+    def phi(self, margin: Floats) -> Floats:
+        return np.maximum(1 - margin, 0)
+
+    def slope(self, margin: Floats) -> Floats:
+        return np.where(margin < 1, -1.0, 0.0)
+
+    def curvature(self, margin: Floats) -> Floats:
+        return np.zeros_like(margin)
+
+
+@dataclass(frozen=True)
+class HuberHinge(MarginLoss):
+    """The hinge with its corner rounded on [1 - h, 1 + h] (Chaudhuri, Monteleoni & Sarwate 2011)."""
+
+    h: float = 0.5
+    lipschitz = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.h > 0 and math.isfinite(self.h)):
+            raise ValueError(f"h={self.h!r} must be a positive finite number")
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        return 1 / (2 * self.h)
+
+    def phi(self, margin: Floats) -> Floats:
+        corner = np.clip(1 + self.h - margin, 0, 2 * self.h)
+        value: Floats = corner * corner / (4 * self.h) + np.maximum(1 - self.h - margin, 0)
+        return value
+
+    def slope(self, margin: Floats) -> Floats:
+        slope: Floats = -np.clip((1 + self.h - margin) / (2 * self.h), 0, 1)
+        return slope
+
+    def curvature(self, margin: Floats) -> Floats:
+        return np.where(np.abs(1 - margin) < self.h, self.smoothness, 0.0)
+
+
+@dataclass(frozen=True)
+class SquaredHinge(MarginLoss):
+    """max(0, 1 - m)**2. Its derivative is bounded only where the scores are."""
+
+    lipschitz = math.inf
+    smoothness = 2.0
+
+    def phi(self, margin: Floats) -> Floats:
+        return np.square(np.maximum(1 - margin, 0))
+
+    def slope(self, margin: Floats) -> Floats:
+        return -2 * np.maximum(1 - margin, 0)
+
+    def curvature(self, margin: Floats) -> Floats:
+        return np.where(margin < 1, 2.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Sigmoid(MarginLoss):
+    """1 / (1 + exp(m)): bounded and not convex."""
+
+    lipschitz = 0.25
+    smoothness = 1 / (6 * math.sqrt(3))
+
+    def phi(self, margin: Floats) -> Floats:
+        return _decay(margin)
+
+    def slope(self, margin: Floats) -> Floats:
+        return -_decay(margin) * _decay(-margin)
+
+    def curvature(self, margin: Floats) -> Floats:
+        wrong = _decay(margin)
+        return wrong * _decay(-margin) * (1 - 2 * wrong)
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """Multinomial logistic loss, log(sum_k exp(s_k)) - s_y."""
+
+    n_classes: int
+    lipschitz = math.sqrt(2)
+    smoothness = 0.5
+
+    def value(self, scores: Floats, y: Labels) -> Floats:
+        top = scores.max(axis=1)
+        log_sum = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
+        # rounding can put the sum a hair below the score it contains
+        value: Floats = np.maximum(log_sum - scores[np.arange(len(y)), y], 0)
+        return value
+
+    def derivative(self, scores: Floats, y: Labels) -> Floats:
+        residual = self._probabilities(scores)
+        residual[np.arange(len(y)), y] -= 1
+        return residual
+
+    def second_derivative(self, scores: Floats, y: Labels) -> Floats:
+        p = self._probabilities(scores)
+        return p[:, :, None] * np.eye(self.n_classes) - p[:, :, None] * p[:, None, :]
+
+    @staticmethod
+    def _probabilities(scores: Floats) -> Floats:
+        p: Floats = np.exp(scores - scores.max(axis=1)[:, None])
+        p /= p.sum(axis=1)[:, None]
+        return p
+
+
+@dataclass(frozen=True)
+class OneVsRest:
+    """The mean of K binary losses, class k against all others: value and clipping stay those of one loss."""
+
+    loss: MarginLoss
+    n_classes: int
+
+    @property
+    def lipschitz(self) -> float:
+        return self.loss.lipschitz / math.sqrt(self.n_classes)
+
+    @property
+    def smoothness(self) -> float:
+        return self.loss.smoothness / self.n_classes
+
+    def _signs(self, y: Labels) -> Floats:
+        signs = np.full((len(y), self.n_classes), -1.0)
+        signs[np.arange(len(y)), y] = 1.0
+        return signs
+
+    def value(self, scores: Floats, y: Labels) -> Floats:
+        value: Floats = self.loss.value(scores, self._signs(y)).sum(axis=1) / self.n_classes
+        return value
+
+    def derivative(self, scores: Floats, y: Labels) -> Floats:
+        return self.loss.derivative(scores, self._signs(y)) / self.n_classes
+
+    def second_derivative(self, scores: Floats, y: Labels) -> Floats:
+        diagonal = self.loss.second_derivative(scores, self._signs(y)) / self.n_classes
+        return diagonal[:, :, None] * np.eye(self.n_classes)

@@ -1,0 +1,22 @@
+"""Randomised releases: exact noise and exact choices on the integer grid, each with the price it costs."""
+
+from .additive import Gaussian, Laplace
+from .base import Mechanism, Sensitivity
+from .randomness import Bits, SeededBits, SystemBits, bits_for
+from .selection import ArgMin, NoisyMin, PermuteAndFlip
+from .spherical import NormGamma
+
+__all__ = [
+    "ArgMin",
+    "Bits",
+    "Gaussian",
+    "Laplace",
+    "Mechanism",
+    "NoisyMin",
+    "NormGamma",
+    "PermuteAndFlip",
+    "SeededBits",
+    "Sensitivity",
+    "SystemBits",
+    "bits_for",
+]

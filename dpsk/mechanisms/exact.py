@@ -1,0 +1,194 @@
+"""Exact sampling on the integers from random bits: no floating-point rounding reaches a probability.
+
+Everything rests on one primitive, a coin that shows heads with probability ``exp(-x)``. It compares 53 uniform bits
+with the floating-point exponential. Where the two are closer than any rounding could explain, more bits are drawn
+and rational arithmetic decides, so each decision is the one infinitely many bits would give.
+
+Mironov (2012) shows what goes wrong otherwise; Canonne, Kamath & Steinke (2020) build exact discrete noise from this
+coin; Karney (2016) samples an exact normal deviate by integer part and fraction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .randomness import Bits
+
+__all__ = ["MAX_SCALE", "bernoulli_exp", "discrete_laplace", "geometric", "rounded_gaussian", "uniform_below"]
+
+Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+
+# Brackets of an exponent, given how many binary digits of the comparison are known by now.
+Refine: TypeAlias = Callable[[int], tuple[Fraction, Fraction]]
+
+MAX_SCALE = 2**56
+"""Largest scale of the noise, in grid units: its tails then still fit into 64-bit integers."""
+
+# Rounding of the exponent (a few units in 2^-53, times x*exp(-x) < 1/2), of exp (at most 4 units) and the bits of the
+# uniform number not drawn yet together stay below 2^-49; the band is 32 times wider.
+_BAND = 2.0**-44
+
+
+def words(n: int, bits: Bits) -> NDArray[np.uint64]:
+    """Return ``n`` uniform 64-bit words."""
+    return np.frombuffer(bits.take(8 * n), dtype="<u8")
+
+
+def bernoulli_exp(exponent: Floats, refine: Callable[[int], Refine], bits: Bits) -> NDArray[np.bool_]:
+    """Flip one coin per entry, heads with probability exactly ``exp(-exponent)``.
+
+    ``exponent`` holds non-negative floats with a relative error below 2^-50; ``refine(i)`` returns the exact value
+    of entry i as brackets that close as more digits are asked for. It is called only for the undecided.
+    """
+    uniform = words(len(exponent), bits) >> np.uint64(11)
+    gap = uniform * 2.0**-53 - np.exp(-exponent)
+    heads = gap < 0
+    for i in np.flatnonzero(np.abs(gap) < _BAND):
+        heads[i] = _decide(int(uniform[i]), refine(int(i)), bits)
+    return heads
+
+
+def _decide(uniform: int, refine: Refine, bits: Bits) -> bool:
+    """Return whether a uniform real number that starts with these 53 bits is below exp(-exponent)."""
+    length = 53
+    while True:
+        low, high = refine(length)
+        if uniform + 1 <= _scaled_exp(high, length) - 1:
+            return True
+        if uniform >= _scaled_exp(low, length) + 2:
+            return False
+        uniform = uniform << 64 | int.from_bytes(bits.take(8), "little")
+        length += 64
+
+
+def _scaled_exp(exponent: Fraction, length: int) -> int:
+    """Return ``exp(-exponent) * 2**length`` rounded down, off by at most one."""
+    with localcontext() as context:
+        context.prec = length // 3 + 25
+        value = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
+        return int(value * 2**length)
+
+
+def exactly(value: Fraction) -> Refine:
+    """Return the brackets of a rational exponent."""
+    return lambda _: (value, value)
+
+
+def uniform_below(bound: int, n: int, bits: Bits) -> Integers:
+    """Return ``n`` integers, uniform on 0, ..., bound - 1."""
+    if not 1 <= bound <= 2**62:
+        raise ValueError(f"bound={bound!r} must lie between 1 and 2**62")
+    mask = np.uint64((1 << (bound - 1).bit_length()) - 1)
+
+    def propose(m: int) -> Integers:
+        draws = (words(m, bits) & mask).astype(np.int64)
+        return draws[draws < bound]
+
+    return _first(n, propose, rate=bound / (int(mask) + 1))
+
+
+def geometric(n: int, bits: Bits) -> Integers:
+    """Return ``n`` integers with P(V >= v) = exp(-v): heads in a row of a coin that shows them with 1/e."""
+    counts = np.zeros(n, dtype=np.int64)
+    running = np.arange(n)
+    while running.size:
+        running = running[bernoulli_exp(np.ones(running.size), lambda _: exactly(Fraction(1)), bits)]
+        counts[running] += 1
+    return counts
+
+
+def discrete_laplace(scale: int, n: int, bits: Bits, *, one_sided: bool = False) -> Integers:
+    """Return ``n`` integers with P(k) proportional to exp(-|k|/scale); with ``one_sided`` only k >= 0.
+
+    Canonne, Kamath & Steinke (2020), Algorithm 2: k = u + scale*v, with u uniform below ``scale`` and kept with
+    probability exp(-u/scale), v geometric; then a sign, and minus zero is drawn again.
+    """
+    _check_scale(scale)
+
+    def propose(m: int) -> Integers:
+        u = uniform_below(scale, m, bits)
+        u = u[bernoulli_exp(u / scale, lambda i: exactly(Fraction(int(u[i]), scale)), bits)]
+        k: Integers = u + scale * geometric(len(u), bits)
+        if one_sided:
+            return k
+        negative = (words(len(k), bits) & np.uint64(1)).astype(bool)
+        signed: Integers = np.where(negative, -k, k)
+        return signed[~(negative & (k == 0))]
+
+    return _first(n, propose, rate=0.6)
+
+
+def rounded_gaussian(sigma: int, n: int, bits: Bits) -> Integers:
+    """Return ``n`` draws of a continuous N(0, sigma**2), each rounded to the nearest integer.
+
+    The magnitude in units of sigma is j + x. A geometric j proposes, x = (i + f)/sigma is uniform on [0, 1) with an
+    integer i and a fraction f, and the proposal is kept with probability
+    ``exp(-((j-1)**2 + x*(2j + x))/2) = exp(j - (j+x)**2/2 - 1/2)``, so j + x has density proportional to
+    ``exp(-(j+x)**2/2)`` (the principle of Karney 2016). Only the first binary digit of f decides the rounding, so the
+    result is exact. Rounding is post-processing: adding this to a vector of integers is the Gaussian mechanism itself.
+    """
+    _check_scale(sigma)
+    half = np.uint64(1 << 52)
+
+    def propose(m: int) -> Integers:
+        j = geometric(m, bits)
+        i = uniform_below(sigma, m, bits)
+        raw = words(m, bits)
+        fraction = raw >> np.uint64(11)
+        x = (i + fraction * 2.0**-53) / sigma
+        exponent = ((j - 1) ** 2 + x * (2 * j + x)) / 2
+        kept = bernoulli_exp(
+            exponent, lambda k: _gaussian_exponent(int(j[k]), int(i[k]), int(fraction[k]), sigma, bits), bits
+        )
+        magnitude = sigma * j + i + (fraction >= half)
+        negative = (raw & np.uint64(1)).astype(bool)  # one of the 11 bits that the fraction left over
+        return np.where(negative, -magnitude, magnitude)[kept]
+
+    return _first(n, propose, rate=0.48)
+
+
+def _gaussian_exponent(j: int, i: int, fraction: int, sigma: int, bits: Bits) -> Refine:
+    """Return brackets of ((j-1)^2 + x(2j+x))/2, x = (i + f)/sigma, where 53 digits of f are known so far."""
+    known, length = fraction, 53
+
+    def refine(digits: int) -> tuple[Fraction, Fraction]:
+        nonlocal known, length
+        while length < digits:
+            known = known << 64 | int.from_bytes(bits.take(8), "little")
+            length += 64
+
+        def exponent(f: int) -> Fraction:
+            x = (i + Fraction(f, 2**length)) / sigma
+            return ((j - 1) ** 2 + x * (2 * j + x)) / 2
+
+        return exponent(known), exponent(known + 1)
+
+    return refine
+
+
+def _check_scale(scale: int) -> None:
+    if not isinstance(scale, int) or not 1 <= scale <= MAX_SCALE:
+        raise ValueError(f"a noise scale of {scale!r} grid units must be an integer between 1 and {MAX_SCALE}")
+
+
+def _first(n: int, propose: Callable[[int], Integers], rate: float) -> Integers:
+    """Return the first ``n`` accepted proposals; about ``rate`` of them are accepted.
+
+    The accepted ones are independent and identically distributed, so cutting the last batch short changes nothing.
+    """
+    batches: list[Integers] = []
+    missing = n
+    while missing > 0:
+        wanted = missing / rate
+        batch = propose(math.ceil(wanted + 2 * math.sqrt(wanted)))[:missing]
+        batches.append(batch)
+        missing -= len(batch)
+    return np.concatenate(batches) if batches else np.zeros(0, dtype=np.int64)

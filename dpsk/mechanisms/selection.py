@@ -1,0 +1,151 @@
+"""Private choice of the smallest entry of a vector of integers.
+
+All three mechanisms see integers and decide with exact coins or exact integer noise. Where a row moves all scores in
+the same direction (``Sensitivity.monotone``: sums of non-negative losses, one row leaves), half the noise suffices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from ..privacy.costs import BoundedRangeCost, PureCost
+from .additive import noise_scale
+from .base import Priced, Sensitivity, bounded, positive
+from .exact import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, uniform_below, words
+from .randomness import Bits
+
+__all__ = ["ArgMin", "NoisyMin", "PermuteAndFlip"]
+
+
+def _reach(sensitivity: Sensitivity) -> float:
+    """Return how far two scores can move apart between neighbours."""
+    return sensitivity.linf if sensitivity.monotone else 2 * sensitivity.linf
+
+
+class _Exponents:
+    """``strength * (score - smallest score) / reach`` for every entry: as floats, and exactly."""
+
+    def __init__(self, scores: Integers, strength: float, reach: float) -> None:
+        self._gaps = scores - scores.min()
+        self._slope = Fraction(strength) / Fraction(reach)
+        self.floats: Floats = self._gaps * float(self._slope)
+
+    def exact(self, index: int) -> Refine:
+        return exactly(int(self._gaps[index]) * self._slope)
+
+
+@dataclass(frozen=True)
+class ArgMin(Priced):
+    """The exponential mechanism: index i with probability proportional to exp(-eta * score_i / reach).
+
+    ``reach`` is the linf sensitivity for monotone scores and twice that in general.
+
+    Formal guarantees
+    -----------------
+    The log-ratios of two neighbouring output distributions lie in an interval of length eta (eta-bounded range):
+    numerators move within an interval of length eta, the common normaliser shifts it. Hence (eta^2/8)-zCDP
+    (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021) and eta-DP (McSherry & Talwar 2007).
+    """
+
+    eta: float
+
+    def __post_init__(self) -> None:
+        positive("eta", self.eta)
+
+    @property
+    def cost(self) -> BoundedRangeCost:
+        return BoundedRangeCost(self.eta)
+
+    def check(self, sensitivity: Sensitivity) -> None:
+        bounded("linf", sensitivity.linf)
+
+    def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
+        self.check(sensitivity)
+        exponents = _Exponents(value, self.eta, _reach(sensitivity))
+        # A uniform index, kept with probability exp(-exponent): the smallest score is always kept, so on average
+        # at most len(value) proposals are needed.
+        while True:
+            index = uniform_below(len(value), min(2 * len(value), 1 << 16), bits)
+            kept = bernoulli_exp(exponents.floats[index], lambda k: exponents.exact(index[k]), bits)  # noqa: B023
+            if kept.any():
+                return int(index[kept.argmax()])
+
+
+@dataclass(frozen=True)
+class PermuteAndFlip(Priced):
+    """Permute-and-flip: in random order, take the first entry whose coin exp(-epsilon * gap / reach) shows heads.
+
+    Formal guarantees
+    -----------------
+    epsilon-DP (McKenna & Sheldon 2020). Equal in distribution to adding exponential noise and taking the best (Ding et
+    al. 2021). It is not epsilon-bounded-range, so its zCDP cost is that of pure DP.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+
+    @property
+    def cost(self) -> PureCost:
+        return PureCost(self.epsilon)
+
+    def check(self, sensitivity: Sensitivity) -> None:
+        bounded("linf", sensitivity.linf)
+
+    def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
+        self.check(sensitivity)
+        exponents = _Exponents(value, self.epsilon, _reach(sensitivity))
+        order = _permutation(len(value), bits)
+        heads = bernoulli_exp(exponents.floats[order], lambda k: exponents.exact(order[k]), bits)
+        return int(order[heads.argmax()])
+
+
+@dataclass(frozen=True)
+class NoisyMin(Priced):
+    """NoisyMax of Lee & Kifer (2018), Algorithm 1, applied to the negative scores.
+
+    ``noise="laplace"`` is the general form, ``noise="exponential"`` the one for monotone scores; both have scale
+    reach/epsilon, and exponential noise is *subtracted* from a score that is to be small. (Adding it is not
+    private at this level: with 21 scores and a claimed 0.1 the log-ratio of probabilities reaches 2.)
+
+    Formal guarantees
+    -----------------
+    epsilon-DP. Fix the noise of all entries but i: i wins when its noise reaches a threshold that neighbours move by at
+    most ``reach``, and P(noise >= t + c) >= exp(-c/scale) * P(noise >= t) for discrete Laplace and geometric noise.
+    Ties go to the lowest index, which is part of the threshold.
+    """
+
+    epsilon: float
+    noise: str = "laplace"
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        if self.noise not in ("laplace", "exponential"):
+            raise ValueError(f"noise={self.noise!r} must be 'laplace' or 'exponential'")
+
+    @property
+    def cost(self) -> PureCost:
+        return PureCost(self.epsilon)
+
+    def check(self, sensitivity: Sensitivity) -> None:
+        bounded("linf", sensitivity.linf)
+        noise_scale(_reach(sensitivity), self.epsilon)
+
+    def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
+        self.check(sensitivity)
+        one_sided = self.noise == "exponential"
+        noise = discrete_laplace(noise_scale(_reach(sensitivity), self.epsilon), len(value), bits, one_sided=one_sided)
+        return int(np.argmin(value - noise))
+
+
+def _permutation(n: int, bits: Bits) -> Integers:
+    """Return a uniform permutation: the order of n distinct random words."""
+    while True:
+        keys = words(n, bits)
+        order = np.argsort(keys)
+        if np.all(np.diff(keys[order]) > 0):
+            return order

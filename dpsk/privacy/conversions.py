@@ -1,0 +1,301 @@
+"""Exact conversions and calibrations between (epsilon, delta), zCDP, Gaussian DP, Renyi DP and pure DP.
+
+Three kinds of functions, named ``<currency>_<result>``:
+
+* ``..._delta(epsilon, parameter)`` is the smallest delta the theorem in its docstring proves;
+* ``..._epsilon(delta, parameter)`` is the smallest epsilon with that delta;
+* ``gaussian_mu(epsilon, delta)`` and ``zcdp_rho(epsilon, delta)`` calibrate: the largest parameter whose delta
+  does not exceed the one asked for.
+
+Inverses are found by root search and then moved to the safe side, so that putting a result back never
+promises more privacy than the theorem: ``zcdp_delta(e, zcdp_rho(e, d)) <= d`` holds exactly in floating point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from scipy.optimize import brentq
+from scipy.special import erfcx, log_expit, ndtr, ndtri
+
+__all__ = [
+    "bounded_range_mu",
+    "bounded_range_rho",
+    "gaussian_delta",
+    "gaussian_epsilon",
+    "gaussian_mu",
+    "largest_within",
+    "paper_rho",
+    "pure_delta",
+    "pure_mu",
+    "pure_rdp",
+    "pure_rho",
+    "rdp_delta",
+    "rdp_epsilon",
+    "zcdp_delta",
+    "zcdp_epsilon",
+    "zcdp_rho",
+]
+
+_SQRT_HALF = math.sqrt(0.5)
+
+
+# ---------------------------------------------------------------------------------------------- inverses
+
+
+def largest_within(price_of: Callable[[float], float], price: float) -> float:
+    """Return the largest ``x > 0`` (to about 1e-13 relative) with ``price_of(x) <= price``.
+
+    ``price_of`` must be continuous and increasing from 0. The result never overshoots: the inequality holds
+    exactly for the float returned.
+    """
+    if not (price > 0 and math.isfinite(price)):
+        raise ValueError(f"price={price!r} must be a positive finite number")
+    low = high = 1.0
+    while price_of(high) <= price:
+        low, high = high, 4 * high
+        if high > 1e150:
+            return low
+    while price_of(low) > price:
+        low, high = low / 4, low
+        if low < 1e-150:
+            raise ValueError(f"price={price!r} is too small to buy anything")
+    x = float(brentq(lambda t: price_of(t) - price, low, high, xtol=1e-300, rtol=1e-14))
+    step = x * 2.0**-52
+    while price_of(x) > price:
+        x -= step
+        step *= 2
+    return x
+
+
+def _smallest_epsilon(delta_of: Callable[[float], float], delta: float, upper: float) -> float:
+    """Return the smallest ``epsilon >= 0`` with ``delta_of(epsilon) <= delta``, from the safe side."""
+    if delta_of(0.0) <= delta:
+        return 0.0
+    while delta_of(upper) > delta:
+        upper *= 2
+        if upper > 1e300:
+            return math.inf
+
+    def gap(epsilon: float) -> float:
+        return math.log(max(delta_of(epsilon), 5e-324)) - math.log(delta)
+
+    epsilon = float(brentq(gap, 0.0, upper, xtol=1e-300, rtol=1e-14))
+    step = max(epsilon, 1e-300) * 2.0**-52
+    while delta_of(epsilon) > delta:
+        epsilon += step
+        step *= 2
+    return epsilon
+
+
+def _check(*, epsilon: float | None = None, delta: float | None = None, **parameters: float) -> None:
+    if epsilon is not None and not epsilon >= 0:
+        raise ValueError(f"epsilon={epsilon!r} must be a number >= 0")
+    if delta is not None and not 0 < delta < 1:
+        raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 for this conversion")
+    for name, value in parameters.items():
+        if not (value >= 0 and math.isfinite(value)):
+            raise ValueError(f"{name}={value!r} must be a finite number >= 0")
+
+
+# ------------------------------------------------------------------------------------------- Gaussian DP
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return delta(epsilon) of a mu-GDP mechanism, for instance the Gaussian mechanism with sigma = Delta/mu.
+
+    Theorem (Balle & Wang 2018; Dong, Roth & Su 2022): exactly
+    ``Phi(-epsilon/mu + mu/2) - exp(epsilon) * Phi(-epsilon/mu - mu/2)``. Both terms share the factor
+    ``exp(-a**2/2)``, which is taken out so that their difference keeps its digits.
+    """
+    _check(epsilon=epsilon, mu=mu)
+    if mu == 0 or epsilon == math.inf:
+        return 0.0
+    a = -epsilon / mu + mu / 2
+    b = -epsilon / mu - mu / 2
+    if a > 0:
+        tail = 0.5 * math.exp(-a * a / 2) * float(erfcx(-b * _SQRT_HALF))
+        return float(ndtr(a)) - tail
+    return 0.5 * math.exp(-a * a / 2) * float(erfcx(-a * _SQRT_HALF) - erfcx(-b * _SQRT_HALF))
+
+
+def gaussian_epsilon(delta: float, mu: float) -> float:
+    """Return the smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP."""
+    _check(delta=delta, mu=mu)
+    return _smallest_epsilon(lambda e: gaussian_delta(e, mu), delta, max(mu, mu * mu, 1e-300))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """Return the largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP."""
+    _check(epsilon=epsilon, delta=delta)
+    return largest_within(lambda mu: gaussian_delta(epsilon, mu), delta)
+
+
+# -------------------------------------------------------------------------------------------------- zCDP
+
+
+def zcdp_delta(epsilon: float, rho: float) -> float:
+    """Return a delta for which every rho-zCDP mechanism is (epsilon, delta)-DP.
+
+    Theorem (Canonne, Kamath & Steinke 2020): for every order a > 1,
+    ``delta <= exp((a-1)(a*rho - epsilon)) * (1 - 1/a)**(a-1) / a``; this is the minimum over a. The logarithm is
+    convex in a with derivative ``(2a-1)*rho - epsilon + log(1 - 1/a)``, whose one root is searched in
+    ``log(a-1)``. Any order is a valid bound, so an inexact root can only cost, never leak.
+    """
+    _check(epsilon=epsilon, rho=rho)
+    if rho == 0 or epsilon == math.inf:
+        return 0.0
+
+    def slope(t: float) -> float:
+        excess = math.exp(t)
+        return (2 * excess + 1) * rho - epsilon + t - math.log1p(excess)
+
+    low, high = -700.0, math.log(max(1.0, (epsilon + 1) / (2 * rho)))
+    if slope(low) >= 0:
+        return 1.0
+    excess = math.exp(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
+    return min(1.0, math.exp(_log_renyi_delta(excess, (1 + excess) * rho, epsilon)))
+
+
+def _log_renyi_delta(excess: float, renyi: float, epsilon: float) -> float:
+    """Return the logarithm of the Canonne-Kamath-Steinke bound at order ``1 + excess``."""
+    # log(1 - 1/a) = log(excess / (1 + excess)), written so that neither a small nor a large order loses digits.
+    log_ratio = -math.log1p(1 / excess)
+    return excess * (renyi - epsilon) - math.log1p(excess) + excess * log_ratio
+
+
+def zcdp_epsilon(delta: float, rho: float) -> float:
+    """Return the smallest epsilon for which ``zcdp_delta(epsilon, rho) <= delta``."""
+    _check(delta=delta, rho=rho)
+    upper = rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    return _smallest_epsilon(lambda e: zcdp_delta(e, rho), delta, max(upper, 1e-300))
+
+
+def zcdp_rho(epsilon: float, delta: float) -> float:
+    """Return the largest rho for which ``zcdp_delta(epsilon, rho) <= delta``."""
+    _check(epsilon=epsilon, delta=delta)
+    return largest_within(lambda rho: zcdp_delta(epsilon, rho), delta)
+
+
+def paper_rho(epsilon: float, delta: float) -> float:
+    """Return the rho of Lee & Kifer (2018), ``(sqrt(epsilon + log(1/delta)) - sqrt(log(1/delta)))**2``.
+
+    This inverts the closed bound ``epsilon = rho + 2*sqrt(rho*log(1/delta))`` of Bun & Steinke (2016). It is sound
+    and smaller than :func:`zcdp_rho`; kept to reproduce the paper's numbers.
+    """
+    _check(epsilon=epsilon, delta=delta)
+    log_inverse = math.log(1 / delta)
+    return (epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))) ** 2
+
+
+# --------------------------------------------------------------------------------------------- Renyi DP
+
+
+def _check_orders(orders: Sequence[float], values: Sequence[float]) -> None:
+    if len(orders) == 0 or len(orders) != len(values):
+        raise ValueError("orders and values must be two sequences of the same positive length")
+    for order, value in zip(orders, values, strict=True):
+        if not order > 1:
+            raise ValueError(f"order={order!r} must be greater than 1")
+        if not value >= 0:
+            raise ValueError(f"a Renyi divergence of {value!r} at order {order!r} must be a number >= 0")
+
+
+def rdp_delta(orders: Sequence[float], values: Sequence[float], epsilon: float) -> float:
+    """Return delta(epsilon) of a mechanism with Renyi divergence ``values[i]`` at ``orders[i]``.
+
+    Theorem (Canonne, Kamath & Steinke 2020): the bound of :func:`zcdp_delta` with ``a*rho`` replaced by the
+    divergence at a; the best of the orders given. Choosing the order afterwards is sound here because the curve
+    is one fixed mechanism's; it is not sound for a curve that was filled adaptively (fix one order then).
+    """
+    _check(epsilon=epsilon)
+    _check_orders(orders, values)
+    logs = [_log_renyi_delta(a - 1, value, epsilon) for a, value in zip(orders, values, strict=True)]
+    return min(1.0, math.exp(min(0.0, *logs)))
+
+
+def rdp_epsilon(orders: Sequence[float], values: Sequence[float], delta: float) -> float:
+    """Return the smallest epsilon for which ``rdp_delta(orders, values, epsilon) <= delta``."""
+    _check(delta=delta)
+    _check_orders(orders, values)
+    at = (
+        value + (math.log(1 / delta) - math.log(a)) / (a - 1) + math.log1p(-1 / a)
+        for a, value in zip(orders, values, strict=True)
+    )
+    return max(0.0, min(at))
+
+
+# ------------------------------------------------------------------------- pure DP and bounded range
+
+
+def pure_delta(epsilon: float, pure: float) -> float:
+    """Return delta(epsilon) of a ``pure``-DP mechanism.
+
+    Theorem (Kairouz, Oh & Viswanath 2015): randomised response dominates every such mechanism, so
+    ``delta = (exp(pure) - exp(epsilon)) / (1 + exp(pure))`` below ``pure`` and 0 from there on.
+    """
+    _check(epsilon=epsilon, pure=pure)
+    if epsilon >= pure:
+        return 0.0
+    return -math.expm1(epsilon - pure) * math.exp(log_expit(pure))
+
+
+def pure_rho(pure: float) -> float:
+    """Return the zCDP cost ``pure * tanh(pure/2) <= pure**2/2`` of a ``pure``-DP mechanism.
+
+    Bun & Steinke (2016) prove pure**2/2. The sharper form is the supremum over orders of D_a/a of randomised
+    response, which dominates every pure mechanism. The supremum is the limit a -> 1, the Kullback-Leibler divergence
+    ``pure * (e^pure - 1)/(e^pure + 1)``: that no larger order exceeds it is checked numerically (tests).
+    """
+    _check(pure=pure)
+    return pure * math.tanh(pure / 2)
+
+
+def pure_mu(pure: float) -> float:
+    """Return the Gaussian-DP cost ``2 * Phi^-1(e^pure / (1 + e^pure))`` of a ``pure``-DP mechanism.
+
+    The trade-off curve of pure DP consists of two lines that meet at ``alpha = beta = 1/(1 + e^pure)``. The curve of
+    mu-GDP passes through that point, is convex and symmetric, so it lies below both lines.
+    """
+    _check(pure=pure)
+    return -2 * float(ndtri(math.exp(log_expit(-pure))))
+
+
+def pure_rdp(order: float, pure: float) -> float:
+    """Return the Renyi divergence of order ``order > 1`` of a ``pure``-DP mechanism.
+
+    Tight: it is the divergence of randomised response,
+    ``log((e^(a*eps) + e^((1-a)*eps)) / (1 + e^eps)) / (a - 1)``, here with ``e^(a*eps)`` taken out.
+    """
+    _check(pure=pure)
+    if not order > 1:
+        raise ValueError(f"order={order!r} must be greater than 1")
+    if order == math.inf:
+        return pure
+    excess = order - 1
+    # sum of probabilities times ratio^(a-1), as 1 + something small, so that a -> 1 and pure -> 0 keep their digits
+    yes, no = math.exp(log_expit(pure)), math.exp(log_expit(-pure))
+    if excess * pure < 1:
+        return math.log1p(yes * math.expm1(excess * pure) + no * math.expm1(-excess * pure)) / excess
+    return pure + math.log(yes + no * math.exp(-2 * excess * pure)) / excess
+
+
+def bounded_range_rho(eta: float) -> float:
+    """Return the zCDP cost ``eta**2 / 8`` of an eta-bounded-range mechanism.
+
+    Theorem (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021): the log-ratio of two neighbouring output
+    distributions lies in an interval of length eta; Hoeffding's lemma bounds its moments.
+    """
+    _check(eta=eta)
+    return eta * eta / 8
+
+
+def bounded_range_mu(eta: float) -> float:
+    """Return the Gaussian-DP cost ``2 * Phi^-1(1 / (1 + exp(-eta/2)))`` of an eta-bounded-range mechanism.
+
+    Every eta-bounded-range mechanism is dominated by two-point distributions with log-ratios t and t - eta (Dong,
+    Durfee & Rogers 2020), each needing ``mu(t) = Phi^-1(p_t) - Phi^-1(q_t)``. That t = eta/2 is the worst is
+    checked numerically (tests), not proved.
+    """
+    return pure_mu(eta / 2)

@@ -1,0 +1,182 @@
+"""The currencies a budget can be kept in: what adds up, and what a sum of it guarantees.
+
+Each currency is additive under adaptive composition *and* valid for a filter, that is for prices chosen while the
+run goes on, as long as their sum never exceeds a limit fixed before the run:
+
+* :class:`ZCDP` (rho): Bun & Steinke (2016) for composition. For every order a the fixed-order Renyi filter of
+  Feldman & Zrnic (2021) applies to ``a*rho_t`` at once, hence the filter is rho-zCDP.
+* :class:`GaussianDP` (mu squared): Smith & Thakurta (2022), Koskela, Tobaben & Honkela (2023).
+* :class:`RenyiDP` (divergence at ONE order fixed in advance): Feldman & Zrnic (2021). The best of several orders
+  chosen at the end is not a valid filter: true delta reaches twice the target with two orders.
+* :class:`PureDP` (epsilon): basic composition (Dwork, Rothblum & Vadhan 2010); the only one with delta = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from . import conversions
+from .costs import Cost
+
+__all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP"]
+
+
+class Currency(Protocol):
+    """What adds up. ``limit`` below is an amount in this currency."""
+
+    @property
+    def name(self) -> str:
+        """A short name for reports."""
+
+    def price(self, cost: Cost) -> float:
+        """Return what one release costs; ``inf`` where it cannot be bought in this currency."""
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        """Return the largest limit that guarantees (epsilon, delta)."""
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        """Return the epsilon that ``limit`` guarantees at ``delta``."""
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        """Return the delta that ``limit`` guarantees at ``epsilon``."""
+
+    def rho(self, limit: float) -> float | None:
+        """Return the zCDP guarantee of ``limit``, None where there is none."""
+
+    def for_group(self, limit: float, size: int) -> float:
+        """Return the limit that protects ``size`` rows together when ``limit`` protects one."""
+
+
+def _needs_delta(name: str, delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(
+            f"delta={delta!r} must lie strictly between 0 and 1 for a budget kept in {name}; "
+            "delta = 0 needs mechanisms that are purely epsilon-private, such as output perturbation with Gamma noise"
+        )
+
+
+@dataclass(frozen=True)
+class ZCDP:
+    """Zero-concentrated differential privacy: prices are rho."""
+
+    name = "rho"
+
+    def price(self, cost: Cost) -> float:
+        return cost.rho
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        _needs_delta(self.name, delta)
+        return conversions.zcdp_rho(epsilon, delta)
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        return conversions.zcdp_epsilon(delta, limit) if delta > 0 else math.inf
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        return conversions.zcdp_delta(epsilon, limit)
+
+    def rho(self, limit: float) -> float:
+        return limit
+
+    def for_group(self, limit: float, size: int) -> float:
+        # Bun & Steinke (2016), Proposition 27: rho-zCDP for one row is (k^2 rho)-zCDP for k rows.
+        return size * size * limit
+
+
+@dataclass(frozen=True)
+class GaussianDP:
+    """Gaussian differential privacy: prices are mu squared."""
+
+    name = "mu**2"
+
+    def price(self, cost: Cost) -> float:
+        return cost.mu * cost.mu
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        _needs_delta(self.name, delta)
+        mu = conversions.gaussian_mu(epsilon, delta)
+        return mu * mu * (1 - 2.0**-50)  # its square root must not come back above mu
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        return conversions.gaussian_epsilon(delta, math.sqrt(limit)) if delta > 0 else math.inf
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        return conversions.gaussian_delta(epsilon, math.sqrt(limit))
+
+    def rho(self, limit: float) -> float:
+        # mu-GDP is (mu^2/2)-zCDP: its trade-off curve is that of the Gaussian mechanism, whose D_a is a*mu^2/2.
+        return limit / 2
+
+    def for_group(self, limit: float, size: int) -> float:
+        # Dong, Roth & Su (2022), Theorem 2.14: mu-GDP for one row is (k mu)-GDP for k rows.
+        return size * size * limit
+
+
+@dataclass(frozen=True)
+class RenyiDP:
+    """Renyi differential privacy at one order, fixed before the run: prices are the divergence at that order."""
+
+    order: float
+
+    def __post_init__(self) -> None:
+        if not 1 < self.order < math.inf:
+            raise ValueError(f"order={self.order!r} must be a finite number greater than 1")
+
+    @property
+    def name(self) -> str:
+        return f"renyi({self.order:g})"
+
+    def price(self, cost: Cost) -> float:
+        return cost.rdp(self.order)
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        _needs_delta(self.name, delta)
+        limit = epsilon - conversions.rdp_epsilon([self.order], [0.0], delta)
+        if limit <= 0:
+            raise ValueError(
+                f"order={self.order!r} is too small to promise epsilon={epsilon!r} at delta={delta!r}: raise the order"
+            )
+        return limit
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        return conversions.rdp_epsilon([self.order], [limit], delta) if delta > 0 else math.inf
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        return conversions.rdp_delta([self.order], [limit], epsilon)
+
+    def rho(self, limit: float) -> None:
+        return None
+
+    def for_group(self, limit: float, size: int) -> float:
+        if size == 1:
+            return limit
+        raise ValueError("a budget at one Renyi order gives no statement for groups of rows")
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """Pure differential privacy: prices are epsilon."""
+
+    name = "epsilon"
+
+    def price(self, cost: Cost) -> float:
+        return cost.epsilon
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        del delta  # epsilon-DP is (epsilon, delta)-DP for every delta
+        return epsilon
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        # pure_delta(epsilon, limit) <= delta, solved for epsilon
+        lost = delta * (1 + math.exp(-limit))
+        return max(0.0, limit + math.log1p(-lost)) if lost < 1 else 0.0
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        return conversions.pure_delta(epsilon, limit)
+
+    def rho(self, limit: float) -> float:
+        return conversions.pure_rho(limit)
+
+    def for_group(self, limit: float, size: int) -> float:
+        return size * limit

@@ -1,0 +1,155 @@
+"""The budget of one fit: a cap fixed beforehand, and the ledger that records and enforces it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NoReturn
+
+from . import conversions
+from .costs import Cost
+from .currencies import ZCDP, Currency, PureDP
+
+__all__ = ["Budget", "BudgetExhausted", "Ledger", "Release"]
+
+
+class BudgetExhausted(ValueError):
+    """A release did not fit into the budget. Nothing was drawn, and the message says nothing about the data."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """``count`` releases with this label, each at ``cost`` in the ledger's currency."""
+
+    label: str
+    count: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The guarantee promised before a fit: (epsilon, delta), and the limit that buys it in one currency.
+
+    Build one with :meth:`of` or :meth:`from_rho`.
+    """
+
+    epsilon: float
+    delta: float
+    currency: Currency
+    limit: float
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float, *, currency: Currency | None = None, conversion: str = "exact") -> Budget:
+        """Return the budget that guarantees (epsilon, delta), kept in ``currency``.
+
+        Without a currency: zCDP, or pure epsilon when ``delta`` is 0. ``conversion="paper"`` uses the smaller rho of
+        Lee & Kifer (2018) and is for zCDP only.
+        """
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise ValueError(f"epsilon={epsilon!r} must be a positive finite number")
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta={delta!r} must lie in [0, 1); choose it well below 1/(number of rows)")
+        if currency is None:
+            currency = ZCDP() if delta > 0 else PureDP()
+        if conversion == "exact":
+            limit = currency.limit(epsilon, delta)
+        elif conversion == "paper" and isinstance(currency, ZCDP) and delta > 0:
+            limit = conversions.paper_rho(epsilon, delta)
+        elif conversion == "paper":
+            raise ValueError("conversion='paper' is defined for a budget kept in rho with delta > 0; use 'exact'")
+        else:
+            raise ValueError(f"conversion={conversion!r} must be 'exact' or 'paper'")
+        return cls(float(epsilon), float(delta), currency, limit)
+
+    @classmethod
+    def from_rho(cls, rho: float, delta: float) -> Budget:
+        """Return the budget of rho-zCDP, with the epsilon it guarantees at ``delta``."""
+        if not (rho > 0 and math.isfinite(rho)):
+            raise ValueError(f"rho={rho!r} must be a positive finite number")
+        if not 0 < delta < 1:
+            raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 to state the epsilon of rho={rho!r}")
+        currency = ZCDP()
+        return cls(currency.epsilon(rho, delta), float(delta), currency, float(rho))
+
+
+class Ledger:
+    """Append-only record and privacy filter of one budget.
+
+    Formal guarantee: whatever prices are asked for, adaptively, the recorded sum never exceeds ``budget.limit``; by the
+    filter theorem of the currency (:mod:`dpsk.privacy.currencies`) all releases together then keep the budget's
+    (epsilon, delta). Sums are exact rational numbers, so no rounding can let a price through.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        if not (budget.limit > 0 and math.isfinite(budget.limit)):
+            raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
+        self.budget = budget
+        self._limit = Fraction(budget.limit)
+        self._charged = Fraction(0)
+        self._releases: dict[tuple[str, float], int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def charged(self) -> float:
+        """What was charged so far, rounded up."""
+        return _rounded(self._charged, up=True)
+
+    @property
+    def remaining(self) -> float:
+        """What is left, rounded down: a price of exactly this much still fits."""
+        return _rounded(self._limit - self._charged, up=False)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """What was charged, in the order in which each kind of release first happened."""
+        return tuple(Release(label, count, cost) for (label, cost), count in self._releases.items())
+
+    def portion(self, parts: float) -> float:
+        """Return the price of one of ``parts`` equal portions of the whole budget, rounded down."""
+        if not (parts >= 1 and math.isfinite(parts)):
+            raise ValueError(f"parts={parts!r} must be a finite number >= 1")
+        return _rounded(self._limit / Fraction(parts), up=False)
+
+    def charge(self, cost: Cost, label: str, times: int = 1) -> None:
+        """Record ``times`` releases of this cost, or raise :class:`BudgetExhausted` and record nothing.
+
+        This is the only place where prices are multiplied and added.
+        """
+        if isinstance(times, bool) or not isinstance(times, int) or times < 1:
+            raise ValueError(f"times={times!r} must be a positive integer")
+        price = self.budget.currency.price(cost)
+        if not (price > 0 and math.isfinite(price)):
+            raise ValueError(
+                f"{label!r} costs {price!r} {self.budget.currency.name}: a price must be positive and finite. "
+                f"{type(cost).__name__} may have no price in this currency"
+            )
+        total = times * Fraction(price)
+        with self._lock:
+            if self._charged + total > self._limit:
+                raise BudgetExhausted(
+                    f"{label!r} asks for {float(total):.6g} {self.budget.currency.name}, but "
+                    f"{self.remaining:.6g} of {self.budget.limit:.6g} is left; raise epsilon or ask for fewer releases"
+                )
+            self._charged += total
+            key = (label, price)
+            self._releases[key] = self._releases.get(key, 0) + times
+
+    def __repr__(self) -> str:
+        name, limit = self.budget.currency.name, self.budget.limit
+        return f"Ledger(charged={self.charged:.6g}, limit={limit:.6g}, currency={name})"
+
+    def _refuse_copy(self, *_: object) -> NoReturn:
+        raise TypeError("a live ledger cannot be copied or pickled: a copy would be a second budget")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy
+
+
+def _rounded(value: Fraction, *, up: bool) -> float:
+    nearest = float(value)
+    if up and Fraction(nearest) < value:
+        return math.nextafter(nearest, math.inf)
+    if not up and Fraction(nearest) > value:
+        return math.nextafter(nearest, -math.inf)
+    return nearest

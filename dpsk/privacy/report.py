@@ -1,0 +1,132 @@
+"""What a fitted model says about its privacy: plain, frozen data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .currencies import Currency
+from .ledger import Ledger, Release
+
+__all__ = ["NEIGHBOURS", "PrivacySpent"]
+
+NEIGHBOURS = {
+    "zero-out": "one row leaves every sum while the number of rows stays as it is",
+    "replace": "one row is replaced by any other",
+}
+
+
+@dataclass(frozen=True)
+class PrivacySpent:
+    """The guarantee of one fit and the releases that made use of it.
+
+    ``epsilon``, ``delta``, ``rho`` and ``limit`` are the cap fixed *before* the fit: they are the guarantee.
+    ``charged`` is what the run happened to use; where a run stops depends on the data, so ``charged`` is no guarantee.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The (epsilon, delta) guarantee.
+    rho : float or None
+        The zCDP guarantee; None where there is none.
+    currency : Currency
+        What ``limit``, ``charged`` and the costs in ``releases`` are measured in.
+    limit, charged : float
+        The cap and what was charged of it.
+    adjacency : {"zero-out", "replace"}
+        Which data sets are neighbours.
+    private : bool
+        False when the noise came from a seed that somebody knows; the guarantee then does not hold.
+    releases : tuple of (label, count, cost)
+        What was released, how often and at which price each.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    currency: Currency
+    limit: float
+    charged: float
+    adjacency: str
+    private: bool
+    releases: tuple[Release, ...] = ()
+
+    @classmethod
+    def of(cls, ledger: Ledger, *, adjacency: str, private: bool) -> PrivacySpent:
+        """Return the frozen report of a ledger."""
+        budget = ledger.budget
+        return cls(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            rho=budget.currency.rho(budget.limit),
+            currency=budget.currency,
+            limit=budget.limit,
+            charged=ledger.charged,
+            adjacency=adjacency,
+            private=private,
+            releases=ledger.releases,
+        )
+
+    def epsilon_at(self, delta: float) -> float:
+        """Return the epsilon guaranteed at another delta; inf where there is none."""
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta={delta!r} must lie in [0, 1)")
+        return self.currency.epsilon(self.limit, delta)
+
+    def delta_at(self, epsilon: float) -> float:
+        """Return the delta guaranteed at another epsilon."""
+        return self.currency.delta(self.limit, epsilon)
+
+    def epsilon_for_group(self, size: int) -> float:
+        """Return the epsilon that protects any ``size`` rows together, at this report's delta."""
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"size={size!r} must be a positive integer")
+        if size == 1:
+            return self.epsilon
+        return self.currency.epsilon(self.currency.for_group(self.limit, size), self.delta)
+
+    def statement(self) -> str:
+        """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of rows."""
+        if not self.private:
+            return (
+                "NOT PRIVATE: the noise was generated from a known seed (random_state), so whoever knows the seed can "
+                f"subtract it. With system randomness the same fit would have been {self._guarantee()}."
+            )
+        return (
+            f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
+            f"data; two data sets are neighbours when {NEIGHBOURS[self.adjacency]}. Treated as public, and not "
+            "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
+            f"every parameter of the estimator. {self._groups()}Nothing is promised about preprocessing steps that "
+            "learned from the data, nor about timing."
+        )
+
+    def _guarantee(self) -> str:
+        text = f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy"
+        return text if self.rho is None else f"{text} ({self.rho:.4g}-zCDP)"
+
+    def _groups(self) -> str:
+        try:
+            two, ten = (self.epsilon_for_group(k) for k in (2, 10))
+        except ValueError:
+            return ""
+        return (
+            f"A person who contributed several rows is protected less: at the same delta epsilon is {two:.3g} for 2 "
+            f"rows and {ten:.3g} for 10. "
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain Python values, ready for JSON (an infinite epsilon becomes None)."""
+        plain = asdict(self)
+        plain["currency"] = self.currency.name
+        plain["releases"] = list(plain["releases"])
+        plain["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
+        return plain
+
+    def __repr__(self) -> str:
+        used = 100 * self.charged / self.limit
+        count = sum(release.count for release in self.releases)
+        return (
+            f"PrivacySpent(epsilon={self.epsilon:.4g}, delta={self.delta:.3g}, adjacency={self.adjacency!r}, "
+            f"private={self.private}; {count} releases used {used:.1f}% of {self.limit:.4g} {self.currency.name})"
+        )

@@ -1,0 +1,150 @@
+"""Sums of clipped losses at many points of a line, for two products with X."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..data.grid import UNIT_BITS, power_of_two_above, weights_on_grid
+from ..data.rows import Chunk, Labels, Line
+from ..losses import Loss, MarginLoss
+from ..mechanisms.base import Sensitivity, positive
+from ..mechanisms.exact import Floats, Integers
+
+__all__ = ["LossesAlong"]
+
+# Clipped losses are multiples of 2^-14 of the clip (rounded up to a power of two): runs of 1,024 of them add up
+# exactly in float32.
+_VALUE_BITS = 14
+_RUN = 1024
+_BLOCK = 8 * _RUN
+_TABLE_SIZE = 2**16
+
+
+class LossesAlong:
+    """The sums over rows of the loss, clipped to [0, clip], at ``start + multiples[j] * step`` for every j.
+
+    ``points`` holds these weights as they are evaluated: rounded to the exact grid. Continue from one of them and
+    the next query reuses its scores.
+
+    Formal guarantee
+    ----------------
+    Each row adds to every entry an integer in [0, clip/unit], whatever its loss. A leaving row therefore moves all
+    entries in the same direction by at most clip/unit (monotone); replacing a row moves each by at most
+    clip/unit, in either direction.
+    """
+
+    label = "losses"
+
+    def __init__(
+        self, loss: Loss, start: Floats, step: Floats, multiples: Sequence[float] | Floats, *, clip: float
+    ) -> None:
+        positive("clip", clip)
+        self.loss, self.clip = loss, float(clip)
+        self.unit = power_of_two_above(self.clip) * 2.0**-_VALUE_BITS
+        self._line = _line(start, step, np.asarray(multiples, dtype=np.float64))
+
+    @property
+    def points(self) -> Floats:
+        """The weights at which losses are summed, one per multiple."""
+        return self._line.points
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        count, linf = len(self._line.multiples), self.clip / self.unit
+        return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf, linf=linf, monotone=adjacency == "zero-out")
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        start, step = chunk.scores_along(self._line)
+        if start.ndim == 1 and isinstance(self.loss, MarginLoss):
+            table = _margin_table(self.loss, self.clip, self.unit)
+            return table.sums(chunk.y * start, chunk.y * step, self._line.multiples)
+        return self._direct_sums(start, step, chunk.y)
+
+    def _direct_sums(self, start: Floats, step: Floats, y: Labels) -> Integers:
+        sums = np.zeros(len(self._line.multiples), dtype=np.int64)
+        for a in range(0, len(start), _BLOCK):
+            rows = slice(a, a + _BLOCK)
+            for j, multiple in enumerate(self._line.multiples):
+                losses = self.loss.value(start[rows] + multiple * step[rows], y[rows])
+                sums[j] += np.floor(np.clip(losses, 0, self.clip) / self.unit).astype(np.int64).sum()
+        return sums
+
+
+def _line(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
+    """Return the line on a common grid."""
+    if multiples.ndim != 1 or len(multiples) == 0 or not np.isfinite(multiples).all():
+        raise ValueError("multiples must be a non-empty sequence of finite numbers")
+    start, spacing = weights_on_grid(np.asarray(start, dtype=np.float64))
+    step, _ = weights_on_grid(np.asarray(step, dtype=np.float64), spacing)
+    if start.shape != step.shape:
+        raise ValueError(f"start and step must have the same shape, not {start.shape} and {step.shape}")
+    points = start + np.multiply.outer(multiples, step)
+    # scores stay on the grid along integer multiples, as long as they stay below 2^53 of its steps
+    reach = np.abs(start).sum() + np.abs(multiples).max() * np.abs(step).sum()
+    if not start.any():
+        _, spacing = weights_on_grid(step)
+    exact = bool((multiples == np.rint(multiples)).all() and reach < spacing * 2.0 ** (53 - UNIT_BITS))
+    return Line(start, step, multiples, points, exact)
+
+
+@dataclass(frozen=True, eq=False)
+class _MarginTable:
+    """A clipped margin loss as integers on an even grid of margins; constant beyond both ends.
+
+    The table itself is the loss that is summed: a function of a row's margin alone, the same bits on every processor.
+    """
+
+    low: float
+    resolution: float
+    values: NDArray[np.float32]
+
+    def sums(self, start: Floats, step: Floats, multiples: Floats) -> Integers:
+        """Return the sum of table values at margins ``start + multiple * step``, for each multiple."""
+        origin = (_float32(start) - np.float32(self.low)) * np.float32(1 / self.resolution) + np.float32(0.5)
+        slope = _float32(step) * np.float32(1 / self.resolution)
+        factors = _float32(multiples)[:, None]
+        last = np.float32(len(self.values) - 1)
+        sums = np.zeros(len(multiples), dtype=np.int64)
+        at = np.empty((len(multiples), _BLOCK), dtype=np.float32)
+        index = np.zeros(at.shape, dtype=np.intp)
+        found = np.empty_like(at)
+        ones = np.ones(_RUN, dtype=np.float32)
+        for a in range(0, len(origin), _BLOCK):
+            width = min(_BLOCK, len(origin) - a)
+            if width < _BLOCK:
+                at, index, found = (np.zeros((len(multiples), width), b.dtype) for b in (at, index, found))
+            np.multiply(factors, slope[a : a + width], out=at)
+            at += origin[a : a + width]
+            np.clip(at, 0, last, out=at)
+            np.copyto(index, at, casting="unsafe")
+            np.take(self.values, index, out=found, mode="wrap")
+            if width == _BLOCK:
+                # each run stays below 2^24, so float32 is exact in any order
+                sums += (found.reshape(-1, _RUN) @ ones).reshape(len(multiples), -1).astype(np.int64).sum(axis=1)
+            else:
+                sums += found.sum(axis=1, dtype=np.float64).astype(np.int64)
+        return sums
+
+
+def _float32(x: Floats) -> NDArray[np.float32]:
+    return np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
+
+
+@lru_cache(maxsize=32)
+def _margin_table(loss: MarginLoss, clip: float, unit: float) -> _MarginTable:
+    def steps(margins: Floats) -> Floats:
+        return np.floor(np.clip(loss.phi(margins), 0, clip) / unit)
+
+    # Between which margins does the clipped loss change at all? Signed powers of two, 60 to the octave.
+    powers = 2.0 ** np.arange(-4, 30, 1 / 60)
+    probes = np.concatenate([-powers[::-1], [0.0], powers])
+    values = steps(probes)
+    from_left, from_right = np.flatnonzero(values != values[0]), np.flatnonzero(values != values[-1])
+    low, high = (probes[from_left[0] - 1], probes[from_right[-1] + 1]) if from_left.size else (-1.0, 1.0)
+    resolution = max(2.0**-12, power_of_two_above((high - low) / _TABLE_SIZE))
+    margins = np.arange(np.floor(low / resolution), np.ceil(high / resolution) + 1) * resolution
+    return _MarginTable(float(margins[0]), resolution, steps(margins).astype(np.float32))

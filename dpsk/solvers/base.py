@@ -1,0 +1,50 @@
+"""What a solver is: a recipe that yields public weights until its budget ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from ..data.private import PrivateData
+from ..losses import Loss
+from ..mechanisms.exact import Floats
+from ..penalties import Penalty
+from ..privacy.ledger import BudgetExhausted
+
+__all__ = ["Solver", "run"]
+
+
+class Solver(Protocol):
+    """A frozen dataclass of hyper-parameters.
+
+    ``iterates`` yields weights of shape (p,) or (p, K), each computed from releases only, so each may be shown to
+    anybody. It ends by returning, or by letting BudgetExhausted pass.
+    """
+
+    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]: ...
+
+
+def run(
+    solver: Solver,
+    data: PrivateData,
+    loss: Loss,
+    penalty: Penalty,
+    shape: tuple[int, ...],
+    on_iterate: Callable[[Floats], None] | None = None,
+) -> Floats:
+    """Return the solver's last iterate; ``on_iterate`` sees each one.
+
+    Raises BudgetExhausted if the budget did not buy a single iterate: weights of zero would score like a coin.
+    """
+    last: Floats | None = None
+    try:
+        for w in solver.iterates(data, loss, penalty, shape):
+            last = w
+            if on_iterate is not None:
+                on_iterate(w)
+    except BudgetExhausted:
+        if last is None:
+            raise
+    if last is None:
+        raise BudgetExhausted("the budget does not buy a single iterate: raise epsilon or ask for fewer splits")
+    return last
