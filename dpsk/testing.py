@@ -199,7 +199,7 @@ def check_mechanism(
     neighbours: list[tuple[Array, Array]] | None = None,
     cdf: Callable[[Array], Array] | None = None,
     probabilities: tuple[Array, Array] | None = None,
-    draws: int = 20_000,
+    draws: int = 4_000,
     seed: int = 0,
 ) -> float:
     """Check what a mechanism refuses, how it is distributed and, from samples, that it costs no less than it says.
@@ -358,17 +358,20 @@ def check_rows(make_rows: Callable[..., Rows], *, seed: int = 0) -> None:
 _MODULES_FOR_SOLVERS = {"__future__", "collections", "dataclasses", "itertools", "math", "numpy", "typing"}
 _ROOMS_FOR_SOLVERS = {"data", "losses", "mechanisms", "penalties", "privacy", "queries", "solvers"}
 _NAMES_NOT_FOR_SOLVERS = {
-    "ArrayRows", "Bits", "Chunk", "Ledger", "Rows", "SeededBits", "SystemBits", "bits_for",
-    "delattr", "eval", "exec", "getattr", "globals", "locals", "open", "print", "setattr", "vars", "__import__",
+    "ArrayRows", "Bits", "Chunk", "Ledger", "Query", "Rows", "SeededBits", "SystemBits", "bits_for",
+    "ledger", "private", "randomness", "rows",
+    "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "object", "open", "print", "setattr", "type",
+    "vars", "__builtins__", "__import__",
 }  # fmt: skip
-_ATTRIBUTES_NOT_FOR_SOLVERS = {"random", "total", "scores", "charge", "ctypeslib", "lib"}
+_ATTRIBUTES_NOT_FOR_SOLVERS = {"charge", "ctypeslib", "lib", "random", "scores", "scores_along", "total", "units"}
 
 
 def find_peeks(source: str) -> list[str]:
     """Return the places where the source of a solver reaches for rows, budgets, randomness or private parts.
 
     A solver may use public attributes of what it is given, and import NumPy, a few standard modules and the public
-    names of dpsk except those that hold rows, random bits or a ledger.
+    names of dpsk except those that hold rows, random bits or a ledger. It defines no queries and no mechanisms: these
+    see un-noised values and belong to the trusted core.
     """
     peeks: list[str] = []
 
@@ -376,35 +379,40 @@ def find_peeks(source: str) -> list[str]:
         peeks.append(f"line {getattr(node, 'lineno', '?')}: {what}")
 
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name not in _MODULES_FOR_SOLVERS:
-                    note(node, f"imports {alias.name}")
-        elif isinstance(node, ast.ImportFrom):
-            path = (node.module or "").split(".")
-            inside = node.level > 0 or path[0] == "dpsk"
-            room = path[1:2] if path[0] == "dpsk" and node.level == 0 else path[:1]
-            allowed = (
-                not room or room == [""] or room[0] in _ROOMS_FOR_SOLVERS or node.level == 1
-                if inside
-                else path[0] in _MODULES_FOR_SOLVERS and "random" not in path
-            )
-            if not allowed:
-                note(node, f"imports from {'.' * node.level}{node.module or ''}")
-            for alias in node.names:
-                if alias.name in _NAMES_NOT_FOR_SOLVERS or alias.name in ("random", "*"):
-                    note(node, f"imports {alias.name}")
-        elif isinstance(node, ast.Attribute):
-            own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-            if node.attr.startswith("_") and not own:
-                note(node, f"reads the private attribute {node.attr}")
-            if node.attr.startswith("__") and own:
-                note(node, f"reads {node.attr}")
-            if node.attr in _ATTRIBUTES_NOT_FOR_SOLVERS:
-                note(node, f"reads the attribute {node.attr}")
-        elif isinstance(node, ast.Name) and node.id in _NAMES_NOT_FOR_SOLVERS:
-            note(node, f"uses {node.id}")
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    if alias.name not in _MODULES_FOR_SOLVERS:
+                        note(node, f"imports {alias.name}")
+            case ast.ImportFrom():
+                if not _may_import_from(node):
+                    note(node, f"imports from {'.' * node.level}{node.module or ''}")
+                for alias in node.names:
+                    if alias.name in _NAMES_NOT_FOR_SOLVERS | {"random", "*"} or alias.name.startswith("_"):
+                        note(node, f"imports {alias.name}")
+            case ast.Attribute(attr=name, value=owner, ctx=context):
+                own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+                if name.startswith("__") or (name.startswith("_") and not own):
+                    note(node, f"reads the private attribute {name}")
+                if name in _ATTRIBUTES_NOT_FOR_SOLVERS:
+                    note(node, f"reads the attribute {name}")
+                if not isinstance(context, ast.Load):
+                    note(node, f"sets the attribute {name}")
+            case ast.Name(id=name) if name in _NAMES_NOT_FOR_SOLVERS:
+                note(node, f"uses {name}")
+            case ast.FunctionDef(name="__call__" | "__getattr__" | "__getattribute__"):
+                note(node, f"defines {node.name}")
     return peeks
+
+
+def _may_import_from(node: ast.ImportFrom) -> bool:
+    path = (node.module or "").split(".")
+    if node.level == 0 and path[0] != "dpsk":
+        return path[0] in _MODULES_FOR_SOLVERS and "random" not in path
+    if node.level == 1:
+        return True  # another solver
+    rooms = path[1:] if node.level == 0 else path
+    return bool(rooms) and rooms[0] in _ROOMS_FOR_SOLVERS and not any(part.startswith("_") for part in rooms)
 
 
 def check_solver(

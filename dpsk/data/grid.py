@@ -8,7 +8,7 @@ library forms:
 * a clipped residual lies on a grid of 2^-UNIT_BITS relative to the clip, so |residual * unit| <= clip and a chunk of
   CHUNK_ROWS = 2^(53 - 2*UNIT_BITS) rows cannot overflow;
 * weights, which are public, lie on a grid of 2^-WEIGHT_BITS relative to their own l1 norm, so |units . w| stays below
-  2^(UNIT_BITS + WEIGHT_BITS) <= 2^51 multiples.
+  2^(UNIT_BITS + WEIGHT_BITS) = 2^48 multiples; the other 5 bits are room for steps along a line.
 
 No public bound on the data is needed, and no grid depends on the data.
 """
@@ -24,7 +24,7 @@ from ..mechanisms.exact import Floats
 __all__ = ["CHUNK_ROWS", "UNIT_BITS", "WEIGHT_BITS", "power_of_two_above", "weights_on_grid"]
 
 UNIT_BITS = 18
-WEIGHT_BITS = 33
+WEIGHT_BITS = 30
 CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)
 
 
@@ -34,13 +34,22 @@ def power_of_two_above(x: float) -> float:
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
 
 
-def weights_on_grid(w: Floats, spacing: float | None = None) -> tuple[Floats, float]:
-    """Return ``w`` rounded to its grid, and the spacing of that grid (or a coarser one that is asked for)."""
+def weights_on_grid(w: Floats, spacing: float = 0.0) -> tuple[Floats, float]:
+    """Return ``w`` rounded to its grid, or to one at least as coarse as ``spacing``, and the spacing used.
+
+    Weights that already lie on a somewhat finer grid, as the points of a line do, are returned as they are as long as
+    their products stay exact.
+    """
     w = np.asarray(w, dtype=np.float64)
     size = float(np.abs(w).sum(axis=0).max(initial=0.0))
-    if not size < 2.0**1000:
-        raise ValueError("weights must be finite and below 2**1000 in l1 norm")
-    if size < 2.0**-900:
-        return np.zeros_like(w), spacing or 2.0**-900
-    spacing = max(power_of_two_above(size) * 2.0**-WEIGHT_BITS, spacing or 0.0)
+    if not size < 2.0**400:
+        raise ValueError("weights must be finite and below 2**400 in l1 norm")
+    if size < 2.0**-400:
+        return np.zeros_like(w), max(spacing, 2.0**-400)
+    own = power_of_two_above(size) * 2.0**-WEIGHT_BITS
+    if not spacing:
+        for finer in own * 0.5 ** np.arange(53 - UNIT_BITS - WEIGHT_BITS + 1):
+            if np.array_equal(np.rint(w / finer) * finer, w):
+                return w, float(finer)
+    spacing = max(own, spacing)
     return np.rint(w / spacing) * spacing, spacing

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,25 +19,26 @@ from .rows import Chunk, Rows
 __all__ = ["PrivateData", "Query", "Sealed"]
 
 
-class Query(Protocol):
+class Query(ABC):
     """A sum over rows, and how far one row can move it.
 
-    Calling it with a chunk returns that chunk's part of the sum in multiples of ``unit``, a power of two that
-    depends on public facts only.
+    Calling it with a chunk returns that chunk's part of the sum in multiples of ``unit``, a power of two that depends
+    on public facts only. Queries see rows, so they belong to the trusted core.
     """
 
-    @property
-    def label(self) -> str:
-        """What the release is called in reports."""
+    label: str
+    """What the release is called in reports."""
 
-    @property
-    def unit(self) -> float:
-        """The spacing of the grid on which the sum lies."""
+    unit: float
+    """The spacing of the grid on which the sum lies."""
 
+    @abstractmethod
     def sensitivity(self, adjacency: str) -> Sensitivity:
         """Return the bounds on one row's influence, in multiples of ``unit``."""
 
-    def __call__(self, chunk: Chunk) -> Integers: ...
+    @abstractmethod
+    def __call__(self, chunk: Chunk) -> Integers:
+        """Return the sum over the rows of one chunk."""
 
 
 class Sealed:
@@ -63,8 +65,8 @@ class Sealed:
 
     def __add__(self, public: ArrayLike) -> Sealed:
         """Return the statistic plus a public array, rounded to the grid: the sensitivity stays the same."""
-        steps = np.rint(np.asarray(public, dtype=np.float64) / self.unit)
-        if not (np.abs(steps) < 2.0**60).all():
+        shift = np.asarray(public, dtype=np.float64)
+        if not (np.abs(shift) < 2.0**60 * self.unit).all():
             raise ValueError(f"a shift of {self.label!r} must be finite and below 2**60 grid units of {self.unit:g}")
         return Sealed(
             self._contents,
@@ -72,7 +74,7 @@ class Sealed:
             unit=self.unit,
             sensitivity=self.sensitivity,
             label=self.label,
-            shift=self._shift + steps.astype(np.int64),
+            shift=self._shift + np.rint(shift / self.unit).astype(np.int64),
         )
 
     __radd__ = __add__
@@ -142,6 +144,8 @@ class PrivateData:
 
     def measure(self, query: Query) -> Sealed:
         """Compute a query over all rows and seal the result. Nothing is spent."""
+        if not isinstance(query, Query):
+            raise TypeError(f"measure takes a Query, not {type(query).__name__}")
         return Sealed(
             self._rows.total(query),
             self,
@@ -155,8 +159,11 @@ class PrivateData:
 
         Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price does not fit.
         """
-        if not isinstance(sealed, Sealed):
-            raise TypeError(f"release takes what measure returned, not {type(sealed).__name__}")
+        if not isinstance(sealed, Sealed) or not isinstance(mechanism, Mechanism):
+            raise TypeError(
+                f"release takes what measure returned and a Mechanism, not {type(sealed).__name__} and "
+                f"{type(mechanism).__name__}"
+            )
         if sealed._owner is not self:
             raise ValueError(f"{sealed!r} was measured on other data: each PrivateData opens only its own seals")
         mechanism.check(sealed.sensitivity)

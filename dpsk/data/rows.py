@@ -23,7 +23,7 @@ Labels: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix: what both sides of the products below accept
 
 _GRID = 2.0**-UNIT_BITS
-_LARGEST = 2.0**1000
+_LARGEST_ENTRY, _LARGEST_SCORE = 2.0**500, 2.0**100  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
 _BLOCK_ROWS = 4096  # rows rounded at a time: they stay in cache
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
@@ -104,6 +104,9 @@ class Chunk:
         return total
 
     def _product(self, w: Floats) -> Floats:
+        expected = self.units.shape[1] + (self.constant is not None)
+        if len(w) != expected:
+            raise ValueError(f"weights have {len(w)} rows, but these data have {expected} parameters")
         if self.constant is None:
             product: Floats = self.units @ w
             return product
@@ -113,8 +116,7 @@ class Chunk:
 
     def _scaled(self, product: Floats) -> Floats:
         scale = self.scale if product.ndim == 1 else self.scale[:, None]
-        with np.errstate(over="ignore"):
-            return np.clip(scale * product, -_LARGEST, _LARGEST)
+        return np.clip(scale * product, -_LARGEST_SCORE, _LARGEST_SCORE)
 
 
 Kernel: TypeAlias = Callable[[Chunk], Integers]
@@ -173,7 +175,7 @@ class ArrayRows:
             raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
         if not 1 <= chunk_rows <= CHUNK_ROWS:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
-        if data_norm is not None and not 0 < data_norm < _LARGEST:
+        if data_norm is not None and not 0 < data_norm < _LARGEST_ENTRY:
             raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
         self.n_rows, self.n_features = X.shape
         self.n_parameters = self.n_features + fit_intercept
@@ -221,7 +223,7 @@ class ArrayRows:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
         mantissa, exponent = np.frexp(largest)
         exponent = np.where(largest > 0, exponent - (mantissa == 0.5), 0)
-        floor = 0 if self._fit_intercept else -1000
+        floor = 0 if self._fit_intercept else -500
         return np.ldexp(1.0, np.maximum(exponent, floor))
 
     def _dense_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
@@ -232,7 +234,7 @@ class ArrayRows:
             rows = slice(a, min(a + _BLOCK_ROWS, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
-            np.clip(x, -_LARGEST, _LARGEST, out=x)
+            np.clip(x, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
             if self._data_norm is not None:
                 grown = x / scale[rows, None]
@@ -250,7 +252,7 @@ class ArrayRows:
         units = sp.csr_matrix(X, dtype=np.float64, copy=True)
         units.sum_duplicates()
         _require_finite(units.data)
-        np.clip(units.data, -_LARGEST, _LARGEST, out=units.data)
+        np.clip(units.data, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=units.data)
         counts = np.diff(units.indptr)
 
         def row_sums(values: Floats) -> Floats:
@@ -273,8 +275,7 @@ class ArrayRows:
     def _shrink(self, scale: Floats, norm2: Floats) -> Floats:
         """Return the factors that bring rows with these (rounded up) unit norms within ``data_norm``."""
         bound = np.inf if self._data_norm is None else self._data_norm
-        with np.errstate(over="ignore"):
-            norm = np.maximum(scale * np.sqrt(norm2), bound)
+        norm = np.maximum(scale * np.sqrt(norm2), bound)
         return np.where(norm > bound, bound * (1 - 2.0**-30) / norm, 1.0)
 
 

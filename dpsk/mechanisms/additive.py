@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ..privacy.costs import GaussianCost, PureCost
-from .base import Priced, Sensitivity, bounded, positive
+from .base import Mechanism, Sensitivity, bounded, positive
 from .exact import MAX_SCALE, Integers, discrete_laplace, rounded_gaussian
 from .randomness import Bits
 
@@ -29,7 +29,7 @@ def noise_scale(sensitivity: float, strength: float) -> int:
 
 
 @dataclass(frozen=True)
-class Gaussian(Priced):
+class Gaussian(Mechanism):
     """The Gaussian mechanism on the integer grid: N(0, sigma^2), sigma >= (l2 sensitivity)/mu, rounded per entry.
 
     Formal guarantees
@@ -59,7 +59,7 @@ class Gaussian(Priced):
 
 
 @dataclass(frozen=True)
-class Laplace(Priced):
+class Laplace(Mechanism):
     """The Laplace mechanism on the integer grid: discrete Laplace noise of scale >= (l1 sensitivity)/epsilon.
 
     Formal guarantees

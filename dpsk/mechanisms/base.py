@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from ..privacy.currencies import Currency
 from .exact import Integers
 from .randomness import Bits
 
-__all__ = ["Mechanism", "Priced", "Sensitivity", "positive"]
+__all__ = ["Mechanism", "Sensitivity", "bounded", "positive"]
 
 
 @dataclass(frozen=True)
@@ -34,30 +35,30 @@ class Sensitivity:
     monotone: bool = False
 
 
-class Mechanism(Protocol):
-    """A frozen value: what one release costs, and how it is drawn."""
+class Mechanism(ABC):
+    """A randomised release: what it costs, and how it is drawn.
+
+    Subclasses are frozen dataclasses whose first field is their strength: the larger, the dearer.
+    """
 
     @property
+    @abstractmethod
     def cost(self) -> Cost:
         """The price of one release, whatever the value and its sensitivity."""
 
+    @abstractmethod
     def check(self, sensitivity: Sensitivity) -> None:
         """Raise ValueError if this sensitivity cannot be served; called before anything is charged."""
 
+    @abstractmethod
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int | NDArray[Any]:
         """Return one release: an array in grid units, or the index of the chosen entry."""
-
-
-class Priced:
-    """Mechanisms with one strength, their first parameter: the larger it is, the dearer the release."""
 
     @classmethod
     def priced(cls, price: float, currency: Currency, **options: Any) -> Self:
         """Return the strongest mechanism whose cost does not exceed ``price`` in ``currency``."""
-        build: Callable[..., Any] = cls
-        strength = largest_within(lambda x: currency.price(build(x, **options).cost), price)
-        mechanism: Self = build(strength, **options)
-        return mechanism
+        build: Callable[..., Self] = cls
+        return build(largest_within(lambda x: currency.price(build(x, **options).cost), price), **options)
 
 
 def positive(name: str, value: float) -> None:

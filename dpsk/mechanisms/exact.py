@@ -121,7 +121,8 @@ def discrete_laplace(scale: int, n: int, bits: Bits, *, one_sided: bool = False)
             return k
         negative = (words(len(k), bits) & np.uint64(1)).astype(bool)
         signed: Integers = np.where(negative, -k, k)
-        return signed[~(negative & (k == 0))]
+        kept: Integers = signed[~(negative & (k == 0))]
+        return kept
 
     return _first(n, propose, rate=0.6)
 

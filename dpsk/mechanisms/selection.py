@@ -13,7 +13,7 @@ import numpy as np
 
 from ..privacy.costs import BoundedRangeCost, PureCost
 from .additive import noise_scale
-from .base import Priced, Sensitivity, bounded, positive
+from .base import Mechanism, Sensitivity, bounded, positive
 from .exact import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, uniform_below, words
 from .randomness import Bits
 
@@ -38,7 +38,7 @@ class _Exponents:
 
 
 @dataclass(frozen=True)
-class ArgMin(Priced):
+class ArgMin(Mechanism):
     """The exponential mechanism: index i with probability proportional to exp(-eta * score_i / reach).
 
     ``reach`` is the linf sensitivity for monotone scores and twice that in general.
@@ -75,7 +75,7 @@ class ArgMin(Priced):
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(Priced):
+class PermuteAndFlip(Mechanism):
     """Permute-and-flip: in random order, take the first entry whose coin exp(-epsilon * gap / reach) shows heads.
 
     Formal guarantees
@@ -105,7 +105,7 @@ class PermuteAndFlip(Priced):
 
 
 @dataclass(frozen=True)
-class NoisyMin(Priced):
+class NoisyMin(Mechanism):
     """NoisyMax of Lee & Kifer (2018), Algorithm 1, applied to the negative scores.
 
     ``noise="laplace"`` is the general form, ``noise="exponential"`` the one for monotone scores; both have scale

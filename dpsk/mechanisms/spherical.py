@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ..privacy.costs import PureCost
-from .base import Priced, Sensitivity, bounded, positive
+from .base import Mechanism, Sensitivity, bounded, positive
 from .exact import Floats, Integers, words
 from .randomness import Bits
 
@@ -16,7 +16,7 @@ __all__ = ["NormGamma"]
 
 
 @dataclass(frozen=True)
-class NormGamma(Priced):
+class NormGamma(Mechanism):
     """Noise with density proportional to exp(-epsilon * ||z||_2 / l2 sensitivity).
 
     Formal guarantees

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..data.grid import UNIT_BITS, power_of_two_above, weights_on_grid
+from ..data.private import Query
 from ..data.rows import Chunk
 from ..losses import Loss
 from ..mechanisms.base import Sensitivity, positive
@@ -13,7 +14,7 @@ from ..mechanisms.exact import Floats, Integers
 __all__ = ["GradientSum"]
 
 
-class GradientSum:
+class GradientSum(Query):
     """The sum over rows of the loss gradient at ``w``, each clipped to l2 norm ``clip``.
 
     Gradients are never formed: row i adds ``residual_i (x) x_i``, whose norm is ``||residual_i||*||x_i||``, so
@@ -47,7 +48,6 @@ class GradientSum:
         if residuals.ndim == 1:
             residuals = np.clip(residuals * factor, -limit, limit)
         else:
-            residuals = residuals * factor[:, None]
-            norm = np.sqrt(np.square(residuals).sum(axis=1))
-            residuals *= (limit / np.maximum(norm, limit))[:, None]
+            norm = factor * np.sqrt(np.square(residuals).sum(axis=1))
+            residuals = residuals * (factor * (limit / np.maximum(norm, limit)))[:, None]
         return chunk.total(np.trunc(residuals))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..data.grid import UNIT_BITS, power_of_two_above, weights_on_grid
+from ..data.private import Query
 from ..data.rows import Chunk, Labels, Line
 from ..losses import Loss, MarginLoss
 from ..mechanisms.base import Sensitivity, positive
@@ -25,7 +26,7 @@ _BLOCK = 8 * _RUN
 _TABLE_SIZE = 2**16
 
 
-class LossesAlong:
+class LossesAlong(Query):
     """The sums over rows of the loss, clipped to [0, clip], at ``start + multiples[j] * step`` for every j.
 
     ``points`` holds these weights as they are evaluated: rounded to the exact grid. Continue from one of them and

@@ -1,0 +1,140 @@
+"""The rules that carry the house, read off the syntax trees of the package."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import dpsk
+from dpsk.testing import find_peeks
+
+PACKAGE = Path(dpsk.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# Every room may import from those before it.
+ROOMS = ["privacy", "mechanisms", "losses", "penalties", "data", "queries", "solvers", "estimators", "testing"]
+
+
+def relative(path):
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def room_of(path):
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path):
+    """Yield the rooms of dpsk that a module imports from."""
+    package = ("dpsk", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            base += node.module.split(".") if node.module else []
+            names = [[*base, alias.name] for alias in node.names] if base == ["dpsk"] else [base]
+        for name in names:
+            if name[0] == "dpsk" and len(name) > 1:
+                yield name[1]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_imports_point_one_way(path):
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in ROOMS, f"{relative(path)} is in no room: give it a place in ROOMS"
+    allowed = set(ROOMS[: ROOMS.index(room) + 1])
+    assert set(imported_rooms(path)) <= allowed
+
+
+def test_every_import_inside_the_package_is_seen():
+    """The reader of imports must not be blind: some that exist, in both spellings."""
+    assert set(imported_rooms(PACKAGE / "queries" / "gradient.py")) == {"data", "losses", "mechanisms"}
+    assert set(imported_rooms(PACKAGE / "privacy" / "costs.py")) == {"privacy"}
+    assert "solvers" in set(imported_rooms(PACKAGE / "testing.py"))
+
+
+def attributes(path, name):
+    return [
+        node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute) and node.attr == name
+    ]
+
+
+def enclosing(path, wanted):
+    """Yield (class.function, node) for attribute accesses with this name."""
+    for kind in ast.walk(ast.parse(path.read_text())):
+        if isinstance(kind, ast.ClassDef):
+            for function in kind.body:
+                for node in ast.walk(function):
+                    if isinstance(node, ast.Attribute) and node.attr == wanted:
+                        yield f"{kind.name}.{getattr(function, 'name', '')}", node
+
+
+def test_one_line_opens_a_seal():
+    """Contents are stored when a value is sealed, carried along by a shift, and read in ``release`` only."""
+    places = {relative(path): list(enclosing(path, "_contents")) for path in MODULES if attributes(path, "_contents")}
+    assert list(places) == ["data/private.py"]
+    assert [where for where, _ in places["data/private.py"]] == [
+        "Sealed.__init__",
+        "Sealed.__add__",
+        "PrivateData.release",
+    ]
+    assert len(attributes(PACKAGE / "data" / "private.py", "_contents")) == 3
+
+
+def test_the_seal_is_opened_after_the_charge():
+    (release,) = [
+        node
+        for node in ast.walk(ast.parse((PACKAGE / "data" / "private.py").read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name == "release"
+    ]
+    lines = {}
+    for node in ast.walk(release):
+        if isinstance(node, ast.Attribute):
+            lines.setdefault(node.attr, node.lineno)
+    assert lines["check"] < lines["charge"] < lines["_contents"]
+
+
+def test_only_the_ledger_adds_up_prices():
+    for name in ("_charged", "_limit"):
+        assert {relative(path) for path in MODULES if attributes(path, name)} == {"privacy/ledger.py"}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) == "solvers"], ids=relative)
+def test_solvers_do_not_peek(path):
+    assert find_peeks(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_no_guard_is_an_assert(path):
+    """Assert statements vanish under ``python -O``."""
+    assert not [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_randomness_comes_from_one_module(path):
+    source = path.read_text()
+    sources = [name for name in ("urandom", "np.random", "numpy.random", "import random", "secrets") if name in source]
+    assert not sources or relative(path) in ("mechanisms/randomness.py", "testing.py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_modules_stay_short_and_say_what_they_are(path):
+    source = path.read_text()
+    assert len(source.splitlines()) <= 500
+    assert ast.get_docstring(ast.parse(source))
+
+
+def test_core_dependencies_only():
+    known = {"numpy", "scipy", "sklearn", "joblib", "dpsk"}
+    import sys
+
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.level == 0 else []
+            for name in names:
+                top = name.split(".")[0]
+                assert top in known or top in sys.stdlib_module_names, f"{relative(path)} imports {name}"

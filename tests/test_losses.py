@@ -1,0 +1,106 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
+from dpsk.testing import check_loss
+
+MARGIN_LOSSES = [Logistic(), Hinge(), HuberHinge(), HuberHinge(h=0.1), SquaredHinge(), Sigmoid()]
+
+
+@pytest.mark.parametrize("loss", MARGIN_LOSSES, ids=repr)
+def test_binary_losses_keep_their_promises(loss):
+    check_loss(loss)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_losses_for_several_classes_keep_their_promises(n_classes):
+    check_loss(Softmax(n_classes), n_classes=n_classes)
+    for loss in MARGIN_LOSSES:
+        check_loss(OneVsRest(loss, n_classes), n_classes=n_classes)
+
+
+def test_constants_are_attained():
+    """A constant that is merely large enough would waste accuracy."""
+    margins = np.linspace(-30, 30, 200_001)
+    for loss in MARGIN_LOSSES:
+        if math.isfinite(loss.lipschitz):
+            assert np.abs(loss.slope(margins)).max() > 0.999 * loss.lipschitz
+        if math.isfinite(loss.smoothness):
+            assert np.abs(loss.curvature(margins)).max() > 0.999 * loss.smoothness
+    certain = np.array([[50.0, -50.0, -50.0]])
+    assert np.linalg.norm(Softmax(3).derivative(certain, np.array([1]))) == pytest.approx(math.sqrt(2))
+    tie = np.array([[0.0, 0.0, -50.0]])
+    assert np.linalg.eigvalsh(Softmax(3).second_derivative(tie, np.array([0])))[0, -1] == pytest.approx(0.5)
+    wrong = np.where(np.arange(4) == 1, -50.0, 50.0)[None]
+    assert np.linalg.norm(OneVsRest(Hinge(), 4).derivative(wrong, np.array([1]))) == pytest.approx(1 / 2)
+
+
+def test_known_values():
+    one = np.array([1.0])
+    assert Logistic().value(np.array([0.0]), one)[0] == pytest.approx(math.log(2))
+    assert Hinge().value(np.array([-1.0]), one)[0] == 2
+    assert HuberHinge(0.5).value(np.array([1.0]), one)[0] == pytest.approx(0.125)
+    assert SquaredHinge().value(np.array([-1.0]), one)[0] == 4
+    assert Sigmoid().value(np.array([0.0]), one)[0] == 0.5
+    assert Softmax(4).value(np.zeros((1, 4)), np.array([2]))[0] == pytest.approx(math.log(4))
+    # K hinge losses at zero sum to K; their mean is 1 and is not clipped away
+    assert OneVsRest(Hinge(), 10).value(np.zeros((1, 10)), np.array([3]))[0] == pytest.approx(1)
+
+
+def test_softmax_with_two_classes_is_logistic():
+    scores = np.random.default_rng(0).normal(size=(100, 2)) * 5
+    y = np.random.default_rng(1).integers(2, size=100)
+    margin, sign = scores[:, 1] - scores[:, 0], 2.0 * y - 1
+    np.testing.assert_allclose(Softmax(2).value(scores, y), Logistic().value(margin, sign), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(Softmax(2).derivative(scores, y)[:, 1], Logistic().derivative(margin, sign), atol=1e-14)
+
+
+def test_huber_refuses_a_corner_that_is_none():
+    with pytest.raises(ValueError, match=r"h=0.*positive"):
+        HuberHinge(h=0)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Wrong(Logistic):
+    what: str = ""
+
+    def phi(self, margin):
+        return np.exp(-margin) if self.what == "overflow" else super().phi(margin) - 0.01 * (self.what == "negative")
+
+    def slope(self, margin):
+        return super().slope(margin) * (0.9 if self.what == "slope" else 1)
+
+    def curvature(self, margin):
+        return super().curvature(margin) * (0.9 if self.what == "curvature" else 1)
+
+    @property
+    def lipschitz(self):
+        return 0.99 if self.what == "lipschitz" else 1.0
+
+    @property
+    def smoothness(self):
+        return 0.24 if self.what == "smoothness" else 0.25
+
+
+def test_check_loss_accepts_the_unbroken_one():
+    check_loss(_Wrong())
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("overflow", "overflows"),
+        ("negative", "negative"),
+        ("slope", "not the derivative of its value"),
+        ("curvature", "not the derivative of its derivative"),
+        ("lipschitz", "lipschitz is"),
+        ("smoothness", "smoothness is"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_check_loss_catches(what, message):
+    with pytest.raises(AssertionError, match=message):
+        check_loss(_Wrong(what))

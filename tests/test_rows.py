@@ -1,0 +1,257 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from dpsk.data import ArrayRows
+from dpsk.losses import Logistic, Softmax
+from dpsk.queries import GradientSum, LossesAlong
+from dpsk.testing import check_rows
+
+
+def transposed_csr(X):
+    """CSC built from the CSR of the transpose: the other sparse layout."""
+    return sp.csr_array(X.T).T
+
+
+def with_duplicates(X):
+    """COO in which every entry is stored as two halves: exact, and not canonical."""
+    coo = sp.coo_array(X)
+    rows, columns = (np.tile(index, 2) for index in coo.coords)
+    return sp.coo_array((np.tile(coo.data / 2, 2), (rows, columns)), X.shape)
+
+
+STORAGES = {
+    "C": np.ascontiguousarray,
+    "F": np.asfortranarray,
+    "CSR": sp.csr_matrix,
+    "CSR array": sp.csr_array,
+    "CSC": sp.csc_matrix,
+    "CSR of the transpose": transposed_csr,
+    "COO with duplicates": with_duplicates,
+    "reversed view": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
+    "strided view": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+}
+
+
+@pytest.mark.parametrize("chunk_rows", [None, 777])
+@pytest.mark.parametrize("storage", STORAGES)
+@pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning:scipy")
+def test_every_storage_gives_the_same_bits(storage, chunk_rows):
+    chunks = {} if chunk_rows is None else {"chunk_rows": chunk_rows}
+    check_rows(lambda X, y, **options: ArrayRows(STORAGES[storage](X), y, **options, **chunks))
+
+
+def test_a_memory_mapped_array_gives_the_same_bits(tmp_path):
+    def mapped(X, y, **options):
+        np.save(tmp_path / "X.npy", X)
+        return ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), y, **options)
+
+    check_rows(mapped)
+
+
+def _sums(X, y, **options):
+    rng = np.random.default_rng(5)
+    rows = ArrayRows(X, y, **options)
+    w, step = rng.normal(size=rows.n_parameters), rng.normal(size=rows.n_parameters)
+    line = LossesAlong(Logistic(), w, step, range(21), clip=3.0)
+    return np.concatenate([rows.total(query) for query in (line, GradientSum(Logistic(), line.points[4], clip=1.0))])
+
+
+def _example(n=20_000, d=40):
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, d)), rng.choice([-1.0, 1.0], n)
+
+
+def test_row_order_does_not_matter():
+    X, y = _example()
+    order = np.random.default_rng(1).permutation(len(y))
+    assert np.array_equal(_sums(X, y), _sums(X[order], y[order]))
+
+
+def test_the_number_of_threads_does_not_matter():
+    X, y = _example(100_000, 60)
+    sums = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            sums.append(_sums(X, y))
+    assert np.array_equal(*sums)
+
+
+def test_float32_is_summed_as_the_float64_it_stands_for():
+    X, y = _example()
+    X = X.astype(np.float32)
+    assert np.array_equal(_sums(X, y), _sums(X.astype(float), y))
+    assert np.array_equal(_sums(sp.csr_matrix(X), y), _sums(X.astype(float), y))
+
+
+def test_gradient_sums_equal_integer_arithmetic():
+    """The same sum with Python integers, row by row, from the residuals that the promise describes."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(200, 4)) * 10.0 ** rng.uniform(-3, 3, (200, 1))
+    y = rng.choice([-1.0, 1.0], 200)
+    query = GradientSum(Logistic(), rng.normal(size=5), clip=2.0)
+    rows = ArrayRows(X, y)
+    expected = [0] * 5
+    for i in range(200):
+        (chunk,) = ArrayRows(X[i : i + 1], y[i : i + 1])._chunks()
+        units = [int(u * 2**18) for u in chunk.units[0]] + [int(chunk.constant[0] * 2**18)]
+        residual = Logistic().derivative(chunk.scores(query.w), chunk.y)[0] * chunk.scale[0] / 2.0 ** (1 - 18)
+        limit = 2.0 * (1 - 2**-30) / 2.0 ** (1 - 18) / chunk.norm[0]
+        residual = int(np.clip(residual, -limit, limit))
+        expected = [e + residual * u for e, u in zip(expected, units, strict=True)]
+    assert rows.total(query).tolist() == expected
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_sums_are_close_to_plain_floating_point(fit_intercept):
+    X, y = _example(5000, 10)
+    w = np.random.default_rng(3).normal(size=10 + fit_intercept) * 0.3
+    X1 = np.hstack([X, np.ones((5000, 1))]) if fit_intercept else X
+    rows = ArrayRows(X, y, fit_intercept=fit_intercept)
+    gradients = Logistic().derivative(X1 @ w, y)[:, None] * X1
+    gradients *= np.minimum(1, 2.0 / np.linalg.norm(gradients, axis=1))[:, None]
+    query = GradientSum(Logistic(), w, clip=2.0)
+    np.testing.assert_allclose(rows.total(query) * query.unit, gradients.sum(axis=0), atol=5000 * 2e-5)
+    step = np.ones(10 + fit_intercept) * 0.05
+    line = LossesAlong(Logistic(), w, step, [0, 1, 7.5], clip=3.0)
+    exact = [np.minimum(Logistic().value(X1 @ (w + t * step), y), 3.0).sum() for t in (0, 1, 7.5)]
+    # a loss is rounded down to 2^-12 and read off a table with steps of 2^-12
+    np.testing.assert_allclose(rows.total(line) * line.unit, exact, atol=5000 * 3e-4)
+
+
+def test_scores_moved_along_a_line_equal_scores_computed_anew():
+    X, y = _example(3000, 20)
+    rng = np.random.default_rng(4)
+    moved = ArrayRows(X, y)
+    w = np.zeros(21)
+    for _ in range(30):
+        line = LossesAlong(Logistic(), w, rng.normal(size=21) * 0.02, range(21), clip=3.0)
+        moved.total(line)
+        w = line.points[rng.integers(21)]
+        query = GradientSum(Logistic(), w, clip=1.0)
+        assert np.array_equal(moved.total(query), ArrayRows(X, y).total(query))
+
+
+def test_scores_are_really_remembered():
+    """Without this test the memory could silently never be used, and every step would cost a third pass."""
+    X, y = _example(100, 5)
+    rows = ArrayRows(X, y)
+    (chunk,) = rows._chunks()
+    line = LossesAlong(Logistic(), np.zeros(6), np.full(6, 0.01), range(21), clip=3.0)
+    rows.total(line)
+    for multiple in (0, 1, 20):
+        assert chunk.memory.recall(GradientSum(Logistic(), line.points[multiple], clip=1.0).w) is not None
+    assert chunk.memory.recall(line.points[1] + 1) is None
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_data_norm_bounds_every_row_and_leaves_short_rows_alone(sparse, fit_intercept):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(500, 6)) * 10.0 ** rng.uniform(-2, 8, (500, 1))
+    X[0] = 1e300
+    X[1] = 0
+    rows = ArrayRows(sp.csr_matrix(X) if sparse else X, np.ones(500), fit_intercept=fit_intercept, data_norm=2.0)
+    (chunk,) = rows._chunks()
+    units = chunk.units.toarray() if sparse else chunk.units
+    held = units * chunk.scale[:, None]
+    norms = np.linalg.norm(held, axis=1)
+    assert norms.max() <= 2.0
+    long = np.linalg.norm(np.minimum(np.abs(X), 1e100), axis=1) > 2
+    assert norms[long].min() > 2.0 * (1 - 1e-4)
+    np.testing.assert_allclose(held[~long], X[~long], atol=2.0 * 2**-17)
+    free = ArrayRows(X, np.ones(500), fit_intercept=fit_intercept)
+    (chunk,) = free._chunks()
+    np.testing.assert_array_equal(held[~long], (chunk.units * chunk.scale[:, None])[~long])
+
+
+def test_huge_and_tiny_entries_do_not_overflow():
+    X = np.array([[1e308, -1e308], [5e-324, 0.0], [1e-200, 1e200], [0.0, 0.0]])
+    sums = _sums(X, np.array([1.0, -1.0, 1.0, -1.0]))
+    assert sums.dtype == np.int64
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_values_must_be_finite(store, bad):
+    X = np.eye(3)
+    X[1, 1] = bad
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        ArrayRows(store(X), np.ones(3))
+
+
+def test_memory_mapped_values_must_be_finite(tmp_path):
+    X = np.ones((10, 2))
+    X[7, 1] = np.nan
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), np.ones(10))
+
+
+def test_arguments_are_validated():
+    X, y = np.ones((3, 2)), np.ones(3)
+    for options, message in (
+        ({"X": np.ones(3)}, "two dimensions"),
+        ({"y": np.ones(4)}, "as many rows"),
+        ({"X": np.ones((0, 2)), "y": np.ones(0)}, "0 rows"),
+        ({"chunk_rows": 0}, "chunk_rows=0"),
+        ({"data_norm": 0.0}, "data_norm=0.0"),
+        ({"data_norm": np.nan}, "data_norm=nan"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ArrayRows(**{"X": X, "y": y, **options})
+
+
+def test_the_input_is_not_written_to():
+    X = np.random.default_rng(0).normal(size=(50, 3)) * 1e3
+    matrix = sp.csr_matrix(X)
+    X.flags.writeable = False
+    matrix.data.flags.writeable = False
+    for data in (X, matrix):
+        ArrayRows(data, np.ones(50), data_norm=1.0)
+
+
+def test_softmax_sums_do_not_depend_on_chunks():
+    X, _ = _example(10_000, 8)
+    y = np.random.default_rng(9).integers(5, size=10_000)
+    line = LossesAlong(Softmax(5), np.zeros((9, 5)), np.random.default_rng(1).normal(size=(9, 5)), range(4), clip=3.0)
+    sums = [ArrayRows(X, y, chunk_rows=c).total(line) for c in (10_000, 3333, 1)[:2]]
+    assert np.array_equal(*sums)
+
+
+def test_guards_survive_optimised_python():
+    """``python -O`` strips assert statements; the guards of the core are not among them."""
+    code = """
+import copy, numpy as np
+from dpsk.data import ArrayRows, PrivateData
+from dpsk.losses import Logistic
+from dpsk.mechanisms import Gaussian, Sensitivity, SeededBits
+from dpsk.privacy import Budget, BudgetExhausted, Ledger
+from dpsk.queries import GradientSum
+data = PrivateData(ArrayRows(np.eye(3), np.ones(3)), Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
+sealed = data.measure(GradientSum(Logistic(), np.zeros(4), clip=1.0))
+attempts = [
+    (TypeError, lambda: float(sealed)),
+    (TypeError, lambda: np.asarray(sealed)),
+    (TypeError, lambda: copy.copy(sealed)),
+    (TypeError, lambda: data.release(3.0, Gaussian(1.0))),
+    (BudgetExhausted, lambda: data.release(sealed, Gaussian(100.0))),
+    (ValueError, lambda: Gaussian(1.0).check(Sensitivity(1, float("inf"), 1))),
+    (ValueError, lambda: ArrayRows(np.array([[np.nan]]), np.ones(1))),
+]
+for error, attempt in attempts:
+    try:
+        attempt()
+    except error:
+        continue
+    raise SystemExit(f"{error.__name__} was not raised")
+if __debug__:
+    raise SystemExit("not optimised")
+print("guarded")
+"""
+    result = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
+    assert result.stdout == "guarded\n", result.stdout + result.stderr

@@ -1,0 +1,152 @@
+"""The checks themselves: what they accept, and that each catches the bug it is there for.
+
+check_loss is tested with the losses, check_query with the queries, check_mechanism in test_check_mechanism.
+"""
+
+import dataclasses
+import importlib.util
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from noisy_descent import NoisyDescent
+
+from dpsk.data import ArrayRows, PrivateData
+from dpsk.losses import HuberHinge, OneVsRest
+from dpsk.testing import check_rows, check_solver, find_peeks
+
+
+def test_check_rows_accepts_a_backend_outside_the_package():
+    class Halves:
+        """Two ArrayRows side by side, as two workers would hold them."""
+
+        def __init__(self, X, y, **options):
+            half = len(y) // 2
+            parts = [slice(0, half), slice(half, None)] if half else [slice(None)]
+            self.parts = [ArrayRows(sp.csr_matrix(X[p]), y[p], **options) for p in parts]
+            self.n_rows, self.n_features = X.shape
+            self.n_parameters = self.parts[0].n_parameters
+
+        def total(self, kernel):
+            return sum(part.total(kernel) for part in self.parts)
+
+    check_rows(Halves)
+
+
+@pytest.mark.parametrize("what", ["float32", "a row lost", "no intercept"])
+def test_check_rows_catches(what):
+    def make(X, y, *, fit_intercept):
+        if what == "float32":
+            X = X.clip(-1e30, 1e30).astype(np.float32)
+        if what == "a row lost" and len(y) > 1:
+            X, y = X[1:], y[1:]
+        if what == "no intercept":
+            fit_intercept = False
+        return ArrayRows(X, y, fit_intercept=fit_intercept)
+
+    with pytest.raises(AssertionError):
+        check_rows(make)
+
+
+def test_check_solver_accepts_an_honest_solver():
+    check_solver(NoisyDescent())
+    check_solver(NoisyDescent(), n_classes=3)
+    check_solver(NoisyDescent(), loss=HuberHinge())
+    check_solver(NoisyDescent(step_size=6.0), loss=OneVsRest(HuberHinge(), 3), n_classes=3)
+
+
+def test_check_solver_catches_one_that_does_not_optimise():
+    with pytest.raises(AssertionError, match="optimum"):
+        check_solver(NoisyDescent(steps=3))
+
+
+def test_check_solver_catches_one_that_diverges():
+    with pytest.raises((AssertionError, ValueError), match="finite"):
+        check_solver(NoisyDescent(step_size=1e200))
+
+
+HONEST = """
+from dataclasses import dataclass
+import numpy as np
+from dpsk.mechanisms import Gaussian
+from dpsk.queries import GradientSum
+
+@dataclass(frozen=True)
+class Planted:
+    def iterates(self, data, loss, penalty, shape):
+        w = np.zeros(shape)
+        for _ in range(60):
+            sealed = data.measure(GradientSum(loss, w, clip=2.0))
+            gradient = data.release(sealed, Gaussian.priced(data.portion(60), data.currency))
+            w = w - 3 * (gradient / data.n_rows + penalty.gradient(w))
+            {line}
+            yield w
+"""
+
+PEEKS = {
+    "rows": "w = w + data._rows.n_rows",
+    "contents": "w = sealed._contents",
+    "name-mangled": "w = sealed.__dict__",
+    "slots": "w = type(sealed).__slots__",
+    "getattr": "w = getattr(sealed, '_con' + 'tents')",
+    "vars": "w = vars(data)",
+    "object": "w = object.__getattribute__(sealed, 'x')",
+    "ledger": "data._ledger.budget = None",
+    "charge": "data.ledger.charge(None, 'x')",
+    "subclass of the door": "from dpsk.data.rows import ArrayRows",
+    "module of rows": "from dpsk.data import rows",
+    "imports a ledger": "from dpsk.privacy import Ledger",
+    "query": "from dpsk.data import Query",
+    "random bits": "from dpsk.mechanisms import SystemBits",
+    "own mechanism": "\n            class M(Gaussian):\n                def __call__(self, v, s, b): return v",
+    "own noise": "w = w + np.random.normal(size=w.shape)",
+    "numpy.random": "from numpy import random",
+    "random": "import random",
+    "operating system": "import os",
+    "garbage collector": "import gc",
+    "inspection": "from inspect import currentframe",
+    "estimators": "from dpsk.estimators import base",
+    "eval": "w = eval('sealed')",
+    "builtins": "w = __builtins__",
+    "sets an attribute": "data.adjacency = 'replace'",
+    "testing": "from dpsk.testing import find_peeks",
+    "star": "from dpsk.data import *",
+}
+
+
+def plant(tmp_path, line):
+    path = tmp_path / "planted.py"
+    path.write_text(HONEST.format(line=line))
+    spec = importlib.util.spec_from_file_location("planted", path)
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "planted", module)
+        spec.loader.exec_module(module)
+        check_solver(module.Planted())
+
+
+def test_the_planted_solver_is_honest_without_its_plant(tmp_path):
+    plant(tmp_path, "pass")
+
+
+@pytest.mark.parametrize("peek", [name for name in PEEKS if name not in ("star", "numpy.random")])
+def test_a_planted_solver_that_peeks_fails_the_suite(peek, tmp_path):
+    with pytest.raises(AssertionError, match="must not see"):
+        plant(tmp_path, PEEKS[peek])
+
+
+@pytest.mark.parametrize("peek", PEEKS)
+def test_find_peeks_names_the_line(peek):
+    source = PEEKS[peek] if peek == "star" else HONEST.format(line=PEEKS[peek])
+    assert find_peeks(source)
+    assert all(note.startswith("line ") for note in find_peeks(source))
+
+
+def test_a_solver_must_be_frozen():
+    @dataclasses.dataclass
+    class Loose(NoisyDescent.__mro__[1]):
+        def iterates(self, data: PrivateData, loss, penalty, shape):
+            yield np.zeros(shape)
+
+    with pytest.raises(AssertionError, match="frozen"):
+        check_solver(Loose())
