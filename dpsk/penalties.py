@@ -17,9 +17,14 @@ Floats: TypeAlias = NDArray[np.float64]
 class Penalty(Protocol):
     """A penalty of weights with shape (p,) or (p, K); the last row belongs to the intercept where there is one."""
 
-    def value(self, w: Floats) -> float: ...
+    def value(self, w: Floats) -> float:
+        """Return the penalty of one array of weights."""
 
-    def gradient(self, w: Floats) -> Floats: ...
+    def values(self, points: Floats) -> Floats:
+        """Return the penalty of each point along the first axis."""
+
+    def gradient(self, w: Floats) -> Floats:
+        """Return the gradient at w."""
 
 
 @dataclass(frozen=True)
@@ -33,15 +38,16 @@ class L2:
         if not (self.alpha >= 0 and math.isfinite(self.alpha)):
             raise ValueError(f"alpha={self.alpha!r} must be a finite number >= 0")
 
-    def _penalised(self, w: Floats) -> Floats:
-        if not self.free_intercept:
-            return w
-        w = w.copy()
-        w[-1] = 0
-        return w
-
     def value(self, w: Floats) -> float:
-        return self.alpha / 2 * float(np.sum(np.square(self._penalised(w))))
+        return float(self.values(w[None])[0])
+
+    def values(self, points: Floats) -> Floats:
+        penalised = points[:, : points.shape[1] - self.free_intercept]
+        values: Floats = self.alpha / 2 * np.square(penalised).sum(axis=tuple(range(1, points.ndim)))
+        return values
 
     def gradient(self, w: Floats) -> Floats:
-        return self.alpha * self._penalised(w)
+        gradient = self.alpha * w
+        if self.free_intercept:
+            gradient[-1] = 0
+        return gradient

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..mechanisms.base import Mechanism, Sensitivity
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.exact import Floats, Integers, permutation
 from ..mechanisms.randomness import Bits
 from ..privacy.currencies import Currency
-from ..privacy.ledger import Ledger
+from ..privacy.ledger import Budget, Ledger
 from ..privacy.report import NEIGHBOURS, PrivacySpent
 from .rows import Chunk, Rows
 
@@ -114,6 +114,7 @@ class PrivateData:
             raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
         self._rows, self._ledger, self._bits = rows, ledger, bits
         self.adjacency = adjacency
+        self._order = np.zeros(0, dtype=np.int64)  # rows that the coming batches will hold
 
     @property
     def n_rows(self) -> int:
@@ -129,6 +130,11 @@ class PrivateData:
         return self._rows.n_parameters
 
     @property
+    def budget(self) -> Budget:
+        """The guarantee promised for everything released."""
+        return self._ledger.budget
+
+    @property
     def currency(self) -> Currency:
         """What prices are measured in."""
         return self._ledger.budget.currency
@@ -141,6 +147,20 @@ class PrivateData:
     def portion(self, parts: float) -> float:
         """Return the price of one of ``parts`` equal portions of the whole budget."""
         return self._ledger.portion(parts)
+
+    def batch(self, size: int | None) -> PrivateData:
+        """Return some of the rows behind the same door, with the same budget; all of them if ``size`` is None.
+
+        Batches follow a random order of the rows that is drawn without regard to their contents; when too few are
+        left of it a new order begins. A release on a batch costs as much as on all rows: nothing is claimed for
+        the sampling.
+        """
+        if size is None or size >= self.n_rows:
+            return self
+        if len(self._order) < size:
+            self._order = permutation(self.n_rows, self._bits)
+        chosen, self._order = self._order[:size], self._order[size:]
+        return PrivateData(self._rows.subset(chosen), self._ledger, self._bits, adjacency=self.adjacency)
 
     def measure(self, query: Query) -> Sealed:
         """Compute a query over all rows and seal the result. Nothing is spent."""

@@ -6,7 +6,7 @@ chunks of what the kernel returns. Kernels return integers, so sums are the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -79,6 +79,11 @@ class Chunk:
     def __len__(self) -> int:
         return len(self.scale)
 
+    def take(self, indices: Integers) -> Chunk:
+        """Return a chunk of these rows, without memory."""
+        constant = None if self.constant is None else self.constant[indices]
+        return Chunk(self.units[indices], constant, self.scale[indices], self.norm[indices], self.y[indices])
+
     def scores(self, w: Floats) -> Floats:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
         recalled = self.memory.recall(w)
@@ -138,8 +143,36 @@ class Rows(Protocol):
     def total(self, kernel: Kernel) -> Integers:
         """Return the sum of ``kernel(chunk)`` over all chunks."""
 
+    def subset(self, indices: Integers) -> Rows:
+        """Return some of the rows, by their public position."""
 
-class ArrayRows:
+
+class ChunkRows:
+    """Rows that exist as chunks. ``chunks`` returns them for one pass."""
+
+    def __init__(self, chunks: Callable[[], Iterable[Chunk]], n_rows: int, n_features: int, n_parameters: int) -> None:
+        self._chunks = chunks
+        self.n_rows, self.n_features, self.n_parameters = n_rows, n_features, n_parameters
+
+    def total(self, kernel: Kernel) -> Integers:
+        sums: Any = 0
+        for chunk in self._chunks():
+            sums = sums + kernel(chunk)
+        total: Integers = sums
+        return total
+
+    def subset(self, indices: Integers) -> ChunkRows:
+        indices = np.sort(indices)
+        taken, start = [], 0
+        for chunk in self._chunks():
+            first, last = np.searchsorted(indices, [start, start + len(chunk)])
+            if last > first:
+                taken.append(chunk.take(indices[first:last] - start))
+            start += len(chunk)
+        return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters)
+
+
+class ArrayRows(ChunkRows):
     """Rows of a NumPy array, a memory-mapped array or a SciPy sparse matrix.
 
     In memory, one rounded copy is kept (CSR where that is smaller). A memory-mapped array is rounded block by block in
@@ -177,34 +210,30 @@ class ArrayRows:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
         if data_norm is not None and not 0 < data_norm < _LARGEST_ENTRY:
             raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
-        self.n_rows, self.n_features = X.shape
-        self.n_parameters = self.n_features + fit_intercept
+        n_rows, n_features = X.shape
         self._fit_intercept, self._data_norm = fit_intercept, data_norm
         mapped = isinstance(X, np.memmap)
         if sp.issparse(X):
             X = X.tocsr()
-        bounds = range(0, self.n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
-        slices = [slice(a, min(a + bounds.step, self.n_rows)) for a in bounds]
+        elif not mapped and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
+            X = _compressed(X)
+        bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
+        parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
         y = np.asarray(y)
         if mapped:
-            for rows in slices:
+            for rows in parts:
                 _require_finite(X[rows])
-            memories = [Memory() for _ in slices]
-            self._chunks: Callable[[], Iterator[Chunk]] = lambda: (
-                self._chunk(X[rows], y[rows], memory) for rows, memory in zip(slices, memories, strict=True)
-            )
-        else:
-            if not sp.issparse(X) and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
-                X = _compressed(X)
-            chunks = [self._chunk(X[rows], y[rows], Memory()) for rows in slices]
-            self._chunks = lambda: iter(chunks)
+            memories = [Memory() for _ in parts]
 
-    def total(self, kernel: Kernel) -> Integers:
-        sums: Any = 0
-        for chunk in self._chunks():
-            sums = sums + kernel(chunk)
-        total: Integers = sums
-        return total
+            def chunks() -> Iterable[Chunk]:
+                return (self._chunk(X[rows], y[rows], m) for rows, m in zip(parts, memories, strict=True))
+        else:
+            held = [self._chunk(X[rows], y[rows], Memory()) for rows in parts]
+
+            def chunks() -> Iterable[Chunk]:
+                return held
+
+        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept)
 
     def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
         if sp.issparse(X):

@@ -21,7 +21,15 @@ from numpy.typing import NDArray
 
 from .randomness import Bits
 
-__all__ = ["MAX_SCALE", "bernoulli_exp", "discrete_laplace", "geometric", "rounded_gaussian", "uniform_below"]
+__all__ = [
+    "MAX_SCALE",
+    "bernoulli_exp",
+    "discrete_laplace",
+    "geometric",
+    "permutation",
+    "rounded_gaussian",
+    "uniform_below",
+]
 
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -93,6 +101,15 @@ def uniform_below(bound: int, n: int, bits: Bits) -> Integers:
         return draws[draws < bound]
 
     return _first(n, propose, rate=bound / (int(mask) + 1))
+
+
+def permutation(n: int, bits: Bits) -> Integers:
+    """Return a uniform permutation of 0, ..., n - 1: the order of n distinct random words."""
+    while True:
+        keys = words(n, bits)
+        order = np.argsort(keys)
+        if np.all(np.diff(keys[order]) > 0):
+            return order
 
 
 def geometric(n: int, bits: Bits) -> Integers:

@@ -14,7 +14,7 @@ import numpy as np
 from ..privacy.costs import BoundedRangeCost, PureCost
 from .additive import noise_scale
 from .base import Mechanism, Sensitivity, bounded, positive
-from .exact import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, uniform_below, words
+from .exact import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, permutation, uniform_below
 from .randomness import Bits
 
 __all__ = ["ArgMin", "NoisyMin", "PermuteAndFlip"]
@@ -99,7 +99,7 @@ class PermuteAndFlip(Mechanism):
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
         self.check(sensitivity)
         exponents = _Exponents(value, self.epsilon, _reach(sensitivity))
-        order = _permutation(len(value), bits)
+        order = permutation(len(value), bits)
         heads = bernoulli_exp(exponents.floats[order], lambda k: exponents.exact(order[k]), bits)
         return int(order[heads.argmax()])
 
@@ -140,12 +140,3 @@ class NoisyMin(Mechanism):
         one_sided = self.noise == "exponential"
         noise = discrete_laplace(noise_scale(_reach(sensitivity), self.epsilon), len(value), bits, one_sided=one_sided)
         return int(np.argmin(value - noise))
-
-
-def _permutation(n: int, bits: Bits) -> Integers:
-    """Return a uniform permutation: the order of n distinct random words."""
-    while True:
-        keys = words(n, bits)
-        order = np.argsort(keys)
-        if np.all(np.diff(keys[order]) > 0):
-            return order

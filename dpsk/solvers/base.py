@@ -30,9 +30,9 @@ def run(
     loss: Loss,
     penalty: Penalty,
     shape: tuple[int, ...],
-    on_iterate: Callable[[Floats], None] | None = None,
+    on_iterate: Callable[[Floats], object] | None = None,
 ) -> Floats:
-    """Return the solver's last iterate; ``on_iterate`` sees each one.
+    """Return the solver's last iterate; ``on_iterate`` sees each one, and ends the run by returning True.
 
     Raises BudgetExhausted if the budget did not buy a single iterate: weights of zero would score like a coin.
     """
@@ -40,8 +40,8 @@ def run(
     try:
         for w in solver.iterates(data, loss, penalty, shape):
             last = w
-            if on_iterate is not None:
-                on_iterate(w)
+            if on_iterate is not None and on_iterate(w) is True:
+                break
     except BudgetExhausted:
         if last is None:
             raise

@@ -1,0 +1,33 @@
+"""What differs between the scikit-learn versions we support: callbacks exist from 1.9 on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["CallbackSupportMixin", "callback_context", "with_callbacks"]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing to support before scikit-learn 1.9."""
+
+    def _with_callbacks(method: Method) -> Method:
+        return method
+
+
+def with_callbacks(method: Method) -> Method:
+    """Return ``method`` with the teardown of callbacks around it, where scikit-learn has them."""
+    managed: Method = _with_callbacks(method)
+    return managed
+
+
+def callback_context(estimator: Any) -> Any:
+    """Return the context of a fit whose number of steps is not known in advance; None before scikit-learn 1.9."""
+    init = getattr(estimator, "_init_callback_context", None)
+    return None if init is None else init(max_subtasks=None)

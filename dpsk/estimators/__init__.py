@@ -1,0 +1,5 @@
+"""Thin scikit-learn classifiers over the solvers."""
+
+from .adaptive_gradient import DPAGDSVC, DPAGDLogisticRegression
+
+__all__ = ["DPAGDSVC", "DPAGDLogisticRegression"]

@@ -1,0 +1,222 @@
+"""The one ``fit``: it builds the trusted core, runs a solver behind its door, and keeps nothing but what was
+released."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, NoReturn, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .._sklearn_compat import CallbackSupportMixin, callback_context, with_callbacks
+from ..data import ArrayRows, PrivateData
+from ..losses import Loss
+from ..mechanisms import bits_for
+from ..mechanisms.exact import Floats
+from ..penalties import L2
+from ..privacy import Budget, Ledger
+from ..privacy.report import NEIGHBOURS
+from ..solvers import Solver, run
+
+__all__ = ["PrivateClassifier", "require_choice", "require_number"]
+
+
+def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
+    """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""
+    number: Any = value
+    good = isinstance(number, kind) and not isinstance(number, bool | np.bool_) and math.isfinite(number)
+    if not good or number < low or (open_low and number == low):
+        wanted = "an integer" if kind is Integral else "a finite number"
+        raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
+
+
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
+
+
+class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base of all private linear classifiers.
+
+    Subclasses give ``_loss(n_classes)``, ``_solver()`` and ``_check_parameters()``; their constructors have the
+    parameters read here. A fitted model holds what was released (``coef_``, ``intercept_``), public facts
+    (``classes_``, ``n_features_in_``) and the frozen report ``privacy_spent_``: no rows, sums, norms, counts,
+    random state or live ledger.
+    """
+
+    epsilon: float
+    delta: float
+    rho: float | None
+    alpha: float
+    fit_intercept: bool
+    data_norm: float | None
+    classes: Any
+    adjacency: str
+    random_state: int | None
+    verbose: int
+
+    @abstractmethod
+    def _loss(self, n_classes: int) -> Loss:
+        """Return the loss for this many classes: scores (n,) for two, (n, K) for more."""
+
+    @abstractmethod
+    def _solver(self) -> Solver:
+        """Return the solver with this estimator's parameters."""
+
+    def _budget(self) -> Budget:
+        """Return the cap of the fit."""
+        if self.rho is not None:
+            return Budget.from_rho(self.rho, self.delta)
+        return Budget.of(self.epsilon, self.delta)
+
+    def _check_parameters(self) -> None:
+        """Raise ValueError for a bad parameter, before any data are touched."""
+        require_number("alpha", self.alpha, 0)
+        require_choice("adjacency", self.adjacency, tuple(NEIGHBOURS))
+        require_number("verbose", self.verbose, 0, kind=Integral)
+        if self.data_norm is not None:
+            require_number("data_norm", self.data_norm, 0, open_low=True)
+        if not isinstance(self.fit_intercept, bool | np.bool_):
+            raise ValueError(f"fit_intercept={self.fit_intercept!r} must be True or False")
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
+        """Fit the model within its privacy budget.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Training data, finite.
+        y : array-like of shape (n_samples,)
+            Class labels. Their set is treated as public; pass ``classes`` to fix it beforehand.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        if unsupported:
+            _refuse_fit_parameters(unsupported)
+        self._check_parameters()
+        budget, bits = self._budget(), bits_for(self.random_state)
+        X, y = validate_data(
+            self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_min_samples=2
+        )
+        check_classification_targets(y)
+        classes, codes = _encode(y, self.classes)
+        if budget.delta > 1 / len(y):
+            warnings.warn(
+                f"delta={budget.delta:g} is larger than 1/n = {1 / len(y):.2g}: a mechanism that publishes a random "
+                "row would satisfy it. Choose delta well below 1/n",
+                UserWarning,
+                stacklevel=2,
+            )
+        n_classes = len(classes)
+        labels = codes if n_classes > 2 else 2.0 * codes - 1
+        rows = ArrayRows(X, labels, fit_intercept=bool(self.fit_intercept), data_norm=self.data_norm)
+        data = PrivateData(rows, Ledger(budget), bits, adjacency=self.adjacency)
+        shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
+        w = run(
+            self._solver(),
+            data,
+            self._loss(n_classes),
+            L2(float(self.alpha), free_intercept=bool(self.fit_intercept)),
+            shape,
+            self._observer(data, classes),
+        )
+        for name, value in self._attributes(w, classes).items():
+            setattr(self, name, value)
+        self.privacy_spent_ = data.report()
+        return self
+
+    def _attributes(self, w: Floats, classes: Any) -> dict[str, Any]:
+        """Return the fitted attributes that weights of shape (p,) or (p, K) stand for."""
+        rows = w.reshape(len(w), -1).T
+        coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(len(rows)))
+        return {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy()}
+
+    def _observer(self, data: PrivateData, classes: Any) -> Callable[[Floats], bool]:
+        """Return what is called with every iterate: progress and callbacks see released values only, never X or y."""
+        context = callback_context(self)
+        count, shown = 0, -1
+
+        def observe(w: Floats) -> bool:
+            nonlocal count, shown
+            count += 1
+            tenths = int(10 * (1 - data.remaining / data.budget.limit))
+            if self.verbose and (tenths > shown or self.verbose > 1):
+                shown = tenths
+                used = 100 * (1 - data.remaining / data.budget.limit)
+                print(f"[{type(self).__name__}] iterate {count}: {used:.0f}% of the budget used")
+            if context is None:
+                return False
+            task = context.subcontext(task_name="iterate")
+            task.call_on_fit_task_begin(estimator=self)
+            return bool(
+                task.call_on_fit_task_end(
+                    estimator=self, reconstruction_attributes=lambda: self._attributes(w, classes)
+                )
+            )
+
+        return observe
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        scores: Floats = np.asarray(X @ self.coef_.T + self.intercept_)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Any:
+        """Return the predicted class labels."""
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling: callbacks, which may hold anything, stay behind once the model is fitted."""
+        state: dict[str, Any] = super().__getstate__()
+        if "coef_" in state:
+            state = {name: value for name, value in state.items() if "callback" not in name}
+        return state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # noise is drawn anew in every fit, and a small data set at epsilon = 1 deserves a poor score
+        tags.non_deterministic = self.random_state is None
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def _encode(y: Any, classes: Any) -> tuple[Any, Any]:
+    """Return the public set of classes, and the position of each label in it."""
+    if classes is None:
+        classes = np.unique(y)
+    else:
+        classes = np.unique(np.asarray(classes))
+        if not np.isin(y, classes).all():
+            raise ValueError("y contains labels that are not in classes: list every label that may occur")
+    if len(classes) < 2:
+        raise ValueError(
+            "the data have one class only, but a classifier needs samples of at least 2 classes; "
+            "if others may occur, list them all in classes"
+        )
+    return classes, np.searchsorted(classes, y)
+
+
+def _refuse_fit_parameters(unsupported: dict[str, Any]) -> NoReturn:
+    names = ", ".join(sorted(unsupported))
+    if "sample_weight" in unsupported:
+        raise ValueError(
+            "sample_weight is not supported: weights change how much one row can move a sum, and with it the privacy "
+            "guarantee. Leave it out, or resample the rows beforehand by a rule that does not look at the data"
+        )
+    raise TypeError(f"fit got unexpected arguments: {names}")

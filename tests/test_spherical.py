@@ -1,0 +1,137 @@
+"""Norm-Gamma noise: its density falls with the Euclidean norm alone, at the stated rate.
+
+Statistical tests have fixed seeds, fail correct noise with probability ``ERROR`` and must reject 2/3 and 3/2 of the
+scale.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import beta, gamma, kstest, laplace
+
+from dpsk.mechanisms import NormGamma, SeededBits, Sensitivity
+from dpsk.privacy import PureCost
+
+ERROR = 1e-9
+"""Probability that one comparison of correct noise fails."""
+
+
+def l2(bound):
+    return Sensitivity(math.inf, bound, math.inf)
+
+
+def draw(d, n=20_000, epsilon=0.5, bound=4.0, seed=0):
+    """Return n vectors of noise in units of its scale, l2/epsilon."""
+    bits, value = SeededBits(seed), np.zeros(d, dtype=np.int64)
+    return np.array([NormGamma(epsilon)(value, l2(bound), bits) for _ in range(n)]) * (epsilon / bound)
+
+
+def check_distribution(sample, cdf):
+    assert kstest(sample, cdf).pvalue > ERROR
+    for factor in (2 / 3, 3 / 2):
+        assert kstest(sample * factor, cdf).pvalue < ERROR
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 30])
+@pytest.mark.parametrize(("epsilon", "bound"), [(0.5, 4.0), (2.0, 2.0**30)])
+def test_the_norm_is_gamma_distributed(d, epsilon, bound):
+    """Shape d and scale l2/epsilon."""
+    check_distribution(np.linalg.norm(draw(d, 8000, epsilon, bound), axis=1), gamma(d).cdf)
+
+
+def test_one_dimension_is_laplace():
+    check_distribution(draw(1)[:, 0], laplace.cdf)
+
+
+def test_the_marginal_in_three_dimensions():
+    """The density exp(-||z||)/(8 pi), integrated over two coordinates: (1 + |t|) exp(-|t|)/4."""
+
+    def cdf(t):
+        upper = (2 + np.abs(t)) * np.exp(-np.abs(t)) / 4
+        return np.where(t > 0, 1 - upper, upper)
+
+    noise = draw(3)
+    for axis in range(3):
+        check_distribution(noise[:, axis], cdf)
+    check_distribution(noise @ np.array([2.0, -1.0, 2.0]) / 3, cdf)  # and along any other direction
+
+
+@pytest.mark.parametrize("d", [2, 3, 10])
+def test_the_direction_is_uniform(d):
+    """Each squared coordinate is Beta distributed, each sign a fair coin, and so in a rotated frame."""
+    n = 20_000
+    noise = draw(d, n)
+    direction = noise / np.linalg.norm(noise, axis=1)[:, None]
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
+    for frame in (direction, direction @ rotation):
+        for axis in range(d):
+            assert kstest(frame[:, axis] ** 2, beta(0.5, (d - 1) / 2).cdf).pvalue > ERROR
+            assert abs((frame[:, axis] > 0).mean() - 0.5) < 6.2 * 0.5 / math.sqrt(n)  # error 6e-10
+    # coordinates have mean 0 and are uncorrelated: within 6.2 standard deviations
+    assert np.abs(direction.mean(axis=0)).max() < 6.2 / math.sqrt(n * d)
+    correlation = (direction.T @ direction / n * d)[~np.eye(d, dtype=bool)]
+    assert np.abs(correlation).max() < 6.2 / math.sqrt(n)
+
+
+def test_a_direction_that_is_not_uniform_is_seen():
+    """The test above has teeth: normalised uniform vectors point at the corners of the cube."""
+    corners = np.random.default_rng(0).uniform(-1, 1, size=(20_000, 3))
+    corners /= np.linalg.norm(corners, axis=1)[:, None]
+    assert kstest(corners[:, 0] ** 2, beta(0.5, 1).cdf).pvalue < ERROR
+
+
+def test_norm_and_direction_are_independent():
+    """Rank correlation of the norm with each coordinate of the direction and with its size."""
+    noise = draw(3)
+    norm = np.linalg.norm(noise, axis=1)
+    rank = norm.argsort().argsort()
+    for axis in range(3):
+        for part in (noise[:, axis] / norm, np.abs(noise[:, axis]) / norm):
+            assert abs(np.corrcoef(rank, part.argsort().argsort())[0, 1]) < 6.2 / math.sqrt(len(norm))  # error 6e-10
+
+
+def test_the_noise_is_added_to_the_value():
+    value = np.array([[3, -8], [2**40, 0], [1, 1]])
+    noise = NormGamma(0.5)(np.zeros((3, 2), dtype=np.int64), l2(4.0), SeededBits(1))
+    noisy = NormGamma(0.5)(value, l2(4.0), SeededBits(1))
+    assert noisy.shape == (3, 2)
+    assert noisy.dtype == np.float64
+    assert np.array_equal(noisy, value + noise)
+    assert value.tolist() == [[3, -8], [2**40, 0], [1, 1]]
+
+
+def test_a_seed_reproduces_the_noise():
+    first, second, other = (draw(4, 10, seed=seed) for seed in (1, 1, 2))
+    assert np.array_equal(first, second)
+    assert not np.isclose(first, other).any()
+
+
+def test_extreme_bits_give_finite_noise():
+    """Uniform numbers nearest to 0, to 1/2 and to 1."""
+
+    class Constant:
+        private = False
+
+        def __init__(self, word):
+            self._word = word
+
+        def take(self, n_bytes):
+            return self._word.to_bytes(8, "little") * (n_bytes // 8)
+
+    for word in (0, 2**63 - 1, 2**63, 2**64 - 1):
+        noise = NormGamma(1.0)(np.zeros(3, dtype=np.int64), l2(1.0), Constant(word))
+        assert np.isfinite(noise).all()
+        assert noise.any()
+
+
+@pytest.mark.parametrize("bad", [math.inf, math.nan, 0.0, -1.0])
+def test_unbounded_or_empty_sensitivities_are_refused(bad):
+    sensitivity = Sensitivity(1.0, bad, 1.0)
+    for refuse in (NormGamma(1.0).check, lambda s: NormGamma(1.0)(np.zeros(3, dtype=np.int64), s, SeededBits(0))):
+        with pytest.raises(ValueError, match=r"l2 sensitivity .* needs a query with a positive finite bound"):
+            refuse(sensitivity)
+
+
+def test_the_cost_names_what_the_mechanism_promises():
+    assert NormGamma(0.3).cost == PureCost(0.3)
