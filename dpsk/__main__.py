@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from . import DPAGDLogisticRegression
+from .estimators import DPAGDLogisticRegression
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 REPEATS = 5

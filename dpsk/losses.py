@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,30 +34,39 @@ Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
 
 
-class Loss(Protocol):
-    """A loss of scores and labels. Implementations are frozen dataclasses, so that they can be cache keys."""
+class Loss(ABC):
+    """A loss of scores and labels. Subclasses are frozen dataclasses, so that they can be cache keys.
 
-    @property
-    def lipschitz(self) -> float: ...
-
-    @property
-    def smoothness(self) -> float: ...
-
-    def value(self, scores: Floats, y: Labels) -> Floats:
-        """Return one non-negative number per row."""
-
-    def derivative(self, scores: Floats, y: Labels) -> Floats:
-        """Return the derivative with respect to the scores, in their shape."""
-
-    def second_derivative(self, scores: Floats, y: Labels) -> Floats:
-        """Return the second derivative: shape (n,) for scores (n,), shape (n, K, K) for scores (n, K)."""
-
-
-class MarginLoss(ABC):
-    """A loss phi(m) of the margin m = y * score. Subclasses give phi and its two derivatives."""
+    The value has two parts: ``margins``, linear in the scores, takes the label in, ``of_margins`` does the rest. Along
+    a line of weights the first part is therefore needed for its two ends only.
+    """
 
     lipschitz: float
     smoothness: float
+
+    @abstractmethod
+    def margins(self, scores: Floats, y: Labels) -> Floats:
+        """Return a linear function of each row's scores, in their shape."""
+
+    @abstractmethod
+    def of_margins(self, margins: Floats) -> Floats:
+        """Return one non-negative number per row."""
+
+    @abstractmethod
+    def derivative(self, scores: Floats, y: Labels) -> Floats:
+        """Return the derivative with respect to the scores, in their shape."""
+
+    @abstractmethod
+    def second_derivative(self, scores: Floats, y: Labels) -> Floats:
+        """Return the second derivative: shape (n,) for scores (n,), shape (n, K, K) for scores (n, K)."""
+
+    def value(self, scores: Floats, y: Labels) -> Floats:
+        """Return one non-negative number per row."""
+        return self.of_margins(self.margins(scores, y))
+
+
+class MarginLoss(Loss):
+    """A loss phi(m) of the margin m = y * score. Subclasses give phi and its two derivatives."""
 
     @abstractmethod
     def phi(self, margin: Floats) -> Floats:
@@ -71,8 +80,11 @@ class MarginLoss(ABC):
     def curvature(self, margin: Floats) -> Floats:
         """Return phi''."""
 
-    def value(self, scores: Floats, y: Labels) -> Floats:
-        return self.phi(y * scores)
+    def margins(self, scores: Floats, y: Labels) -> Floats:
+        return y * scores
+
+    def of_margins(self, margins: Floats) -> Floats:
+        return self.phi(margins)
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:
         return y * self.slope(y * scores)
@@ -186,19 +198,29 @@ class Sigmoid(MarginLoss):
         return wrong * _decay(-margin) * (1 - 2 * wrong)
 
 
+def _sum_of_classes(values: Floats) -> Floats:
+    """Return the sum over the second axis, always in the same order: NumPy's own depends on the shape of the array."""
+    total = values[:, 0].copy()
+    for k in range(1, values.shape[1]):
+        total += values[:, k]
+    return total
+
+
 @dataclass(frozen=True)
-class Softmax:
+class Softmax(Loss):
     """Multinomial logistic loss, log(sum_k exp(s_k)) - s_y."""
 
     n_classes: int
     lipschitz = math.sqrt(2)
     smoothness = 0.5
 
-    def value(self, scores: Floats, y: Labels) -> Floats:
-        top = scores.max(axis=1)
-        log_sum = top + np.log(np.exp(scores - top[:, None]).sum(axis=1))
-        # rounding can put the sum a hair below the score it contains
-        value: Floats = np.maximum(log_sum - scores[np.arange(len(y)), y], 0)
+    def margins(self, scores: Floats, y: Labels) -> Floats:
+        """Return the scores less the one of the label: its own margin is then 0."""
+        return scores - scores[np.arange(len(y)), y][:, None]
+
+    def of_margins(self, margins: Floats) -> Floats:
+        top = margins.max(axis=1)
+        value: Floats = top + np.log(_sum_of_classes(np.exp(margins - top[:, None])))
         return value
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:
@@ -213,32 +235,35 @@ class Softmax:
     @staticmethod
     def _probabilities(scores: Floats) -> Floats:
         p: Floats = np.exp(scores - scores.max(axis=1)[:, None])
-        p /= p.sum(axis=1)[:, None]
+        p /= _sum_of_classes(p)[:, None]
         return p
 
 
 @dataclass(frozen=True)
-class OneVsRest:
+class OneVsRest(Loss):
     """The mean of K binary losses, class k against all others: value and clipping stay those of one loss."""
 
     loss: MarginLoss
     n_classes: int
 
     @property
-    def lipschitz(self) -> float:
+    def lipschitz(self) -> float:  # type: ignore[override]
         return self.loss.lipschitz / math.sqrt(self.n_classes)
 
     @property
-    def smoothness(self) -> float:
+    def smoothness(self) -> float:  # type: ignore[override]
         return self.loss.smoothness / self.n_classes
 
     def _signs(self, y: Labels) -> Floats:
-        signs = np.full((len(y), self.n_classes), -1.0)
+        signs = np.full((len(y), self.n_classes), -1.0, order="F")
         signs[np.arange(len(y)), y] = 1.0
         return signs
 
-    def value(self, scores: Floats, y: Labels) -> Floats:
-        value: Floats = self.loss.value(scores, self._signs(y)).sum(axis=1) / self.n_classes
+    def margins(self, scores: Floats, y: Labels) -> Floats:
+        return self._signs(y) * scores
+
+    def of_margins(self, margins: Floats) -> Floats:
+        value: Floats = _sum_of_classes(self.loss.phi(margins)) / self.n_classes
         return value
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:

@@ -1,11 +1,528 @@
-import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+"""The contract that every public estimator keeps."""
 
-from dpsk import DPAGDSVC, DPAGDLogisticRegression
+import inspect
+import io
+import pickle
+import re
+import subprocess
+import sys
+import warnings
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
+
+import dpsk
+from dpsk import DPAGDSVC, BudgetExhausted, DPAGDLogisticRegression, PrivacySpent
+from dpsk.privacy.ledger import Release
 
 ESTIMATORS = [DPAGDLogisticRegression, DPAGDSVC]
+each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
 
 
-@parametrize_with_checks([estimator() for estimator in ESTIMATORS])
+@parametrize_with_checks([Estimator() for Estimator in ESTIMATORS])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.fixture(scope="module")
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return X / X.max(axis=0), y
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return np.tile(X / 8, (10, 1)), np.tile(np.array(["setosa", "versicolor", "virginica"])[y], 10)
+
+
+@each_estimator
+def test_two_classes(Estimator, cancer):
+    model = Estimator(epsilon=5.0, random_state=0).fit(*cancer)
+    assert model.score(*cancer) > 0.85
+    assert model.coef_.shape == (1, 30)
+    assert model.intercept_.shape == (1,)
+    assert model.decision_function(cancer[0]).shape == (569,)
+
+
+@each_estimator
+def test_several_classes_share_one_budget(Estimator, iris):
+    model = Estimator(epsilon=10.0, random_state=0).fit(*iris)
+    assert model.score(*iris) > 0.6  # one-vs-rest lines cannot do better than 0.8 here, the majority has 0.33
+    assert model.coef_.shape == (3, 4)
+    assert model.decision_function(iris[0]).shape == (1500, 3)
+    assert model.privacy_spent_.epsilon == 10.0
+    assert model.privacy_spent_.charged <= model.privacy_spent_.rho
+
+
+@each_estimator
+def test_a_large_budget_reaches_the_optimum_of_the_objective(Estimator, cancer):
+    X, y = cancer
+    model = Estimator(epsilon=1e4, alpha=1e-2, splits=500, random_state=0).fit(X, y)
+
+    def objective(coef, intercept):
+        margin = (2 * y - 1) * (X @ coef.ravel() + intercept)
+        loss = np.logaddexp(0, -margin) if Estimator is DPAGDLogisticRegression else np.maximum(1 - margin, 0)
+        return loss.mean() + 0.5e-2 * np.square(coef).sum()
+
+    best = LogisticRegression(C=1 / (1e-2 * len(y)), tol=1e-10, max_iter=10_000).fit(X, y)
+    if Estimator is DPAGDLogisticRegression:
+        assert objective(model.coef_, model.intercept_) < objective(best.coef_, best.intercept_) + 2e-3
+    else:
+        assert objective(model.coef_, model.intercept_) < objective(np.zeros(30), 0.0) - 0.3
+
+
+@pytest.mark.parametrize("data", ["cancer", "iris"])
+def test_probabilities(data, request):
+    X, y = request.getfixturevalue(data)
+    model = DPAGDLogisticRegression(epsilon=5.0, random_state=0).fit(X, y)
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (len(y), len(model.classes_))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities)
+    assert np.isfinite(model.predict_log_proba(1e4 * X)).all()
+    assert not hasattr(DPAGDSVC(), "predict_proba")
+
+
+# ------------------------------------------------------------------------------------ scikit-learn machinery
+
+
+@each_estimator
+def test_pipeline_grid_search_and_cross_validation(Estimator, cancer):
+    pipeline = make_pipeline(FunctionTransformer(np.sqrt), Estimator(epsilon=3.0, random_state=0))
+    name = Estimator.__name__.lower()
+    for n_jobs in (1, 2):
+        search = GridSearchCV(pipeline, {f"{name}__alpha": [1e-3, 1e-2]}, cv=3, n_jobs=n_jobs).fit(*cancer)
+        assert search.best_score_ > 0.8
+        assert isinstance(search.best_estimator_[-1].privacy_spent_, PrivacySpent)
+    result = cross_validate(pipeline, *cancer, cv=3, return_estimator=True)
+    assert all(model[-1].privacy_spent_.epsilon == 3.0 for model in result["estimator"])
+
+
+@each_estimator
+def test_clone_forgets_the_fit(Estimator, cancer):
+    model = Estimator(epsilon=2.0, rho=0.1).fit(*cancer)
+    copy = clone(model)
+    assert copy.get_params() == model.get_params()
+    assert not hasattr(copy, "coef_")
+    assert not hasattr(copy, "privacy_spent_")
+
+
+@each_estimator
+@pytest.mark.parametrize("data", ["cancer", "iris"])
+def test_a_model_survives_pickle_and_joblib(Estimator, data, request, tmp_path):
+    X, y = request.getfixturevalue(data)
+    model = Estimator(epsilon=2.0).fit(X, y)
+    joblib.dump(model, tmp_path / "model.joblib")
+    for loaded in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model.joblib")):
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+        assert loaded.privacy_spent_ == model.privacy_spent_
+
+
+# ------------------------------------------------------------------------------------------ what a model holds
+
+PUBLIC = {"coef_", "intercept_", "classes_", "n_features_in_", "feature_names_in_", "privacy_spent_"}
+
+
+def walk(thing, seen=None):
+    """Yield every object reachable from ``thing`` by attributes and containers."""
+    seen = set() if seen is None else seen
+    if id(thing) in seen:
+        return
+    seen.add(id(thing))
+    yield thing
+    children = []
+    if isinstance(thing, dict):
+        children = [*thing, *thing.values()]
+    elif isinstance(thing, list | tuple | set | frozenset):
+        children = list(thing)
+    elif hasattr(thing, "__dict__"):
+        children = list(vars(thing).values())
+    for child in children:
+        yield from walk(child, seen)
+
+
+@each_estimator
+@pytest.mark.parametrize("seed", [None, 987_654])
+@pytest.mark.parametrize("data", ["cancer", "iris"])
+def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, request):
+    X, y = request.getfixturevalue(data)
+    frame = pd.DataFrame(X, columns=[f"column {j}" for j in range(X.shape[1])])
+    model = Estimator(epsilon=1.0, random_state=seed).fit(frame, y)
+    loaded = pickle.loads(pickle.dumps(model))
+    assert set(vars(loaded)) == set(loaded.get_params()) | PUBLIC
+    released = {id(loaded.coef_), id(loaded.intercept_), id(loaded.classes_), id(loaded.feature_names_in_)}
+    secrets = {float(v) for v in (*X.sum(axis=0), *np.linalg.norm(X, axis=1), *np.unique(X), len(y))}
+    secrets -= {0.0, 0.1, 1.0}  # values that parameters have as well
+    for thing in walk(loaded):
+        if isinstance(thing, np.ndarray):
+            assert id(thing) in released, "an array that is not a released one"
+        elif isinstance(thing, float):
+            assert thing not in secrets, f"the model holds {thing}, a fact of the data"
+        else:
+            known = (int, str, bool, type(None), dict, list, tuple, Estimator, PrivacySpent, Release)
+            assert isinstance(thing, known) or type(thing).__module__ == "dpsk.privacy.currencies", type(thing)
+    assert not np.isin(loaded.coef_, list(secrets)).any()
+    numbers = [thing for thing in walk(loaded) if isinstance(thing, int) and not isinstance(thing, bool)]
+    assert (987_654 in numbers) == (seed is not None)
+    assert len(y) not in numbers, "the number of rows is public, but a model need not carry it"
+
+
+@each_estimator
+def test_a_seeded_fit_says_that_it_is_not_private(Estimator, cancer):
+    seeded, secret = Estimator(random_state=0).fit(*cancer), Estimator().fit(*cancer)
+    assert not seeded.privacy_spent_.private
+    assert "NOT PRIVATE" in seeded.privacy_spent_.statement()
+    assert secret.privacy_spent_.private
+    assert "NOT PRIVATE" not in secret.privacy_spent_.statement()
+
+
+@each_estimator
+def test_two_fits_without_a_seed_differ(Estimator, cancer):
+    assert not np.array_equal(Estimator().fit(*cancer).coef_, Estimator().fit(*cancer).coef_)
+
+
+@each_estimator
+def test_the_report_states_the_cap(Estimator, cancer):
+    report = Estimator(epsilon=0.7, delta=1e-5).fit(*cancer).privacy_spent_
+    assert (report.epsilon, report.delta, report.adjacency) == (0.7, 1e-5, "zero-out")
+    assert report.charged <= report.rho == report.limit
+    by_rho = Estimator(rho=0.02, epsilon=123.0).fit(*cancer).privacy_spent_
+    assert by_rho.rho == 0.02
+    assert by_rho.epsilon == by_rho.epsilon_at(1e-6) < 1
+
+
+# ---------------------------------------------------------------------------------------- the same bits everywhere
+
+
+@each_estimator
+@pytest.mark.parametrize("data", ["cancer", "iris"])
+def test_the_same_seed_gives_the_same_bits_on_every_storage_and_row_order(Estimator, data, request):
+    X, y = request.getfixturevalue(data)
+    order = np.random.default_rng(0).permutation(len(y))
+    storages = {
+        "F": (np.asfortranarray(X), y),
+        "CSR": (sp.csr_matrix(X), y),
+        "CSC": (sp.csc_matrix(X), y),
+        "CSR array": (sp.csr_array(X), y),
+        "COO": (sp.coo_array(X), y),
+        "permuted": (X[order], y[order]),
+        "list": (X.tolist(), list(y)),
+        "view": (np.repeat(X, 2, axis=0)[::2], y),
+    }
+    model = Estimator(random_state=3).fit(X, y)
+    for name, (other_X, other_y) in storages.items():
+        other = Estimator(random_state=3).fit(other_X, other_y)
+        np.testing.assert_array_equal(other.coef_, model.coef_, err_msg=name)
+        np.testing.assert_array_equal(other.intercept_, model.intercept_, err_msg=name)
+
+
+@each_estimator
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(Estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60_000, 30))
+    y = X[:, 0] + rng.normal(size=60_000) > 0
+    models = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            models.append(Estimator(random_state=3, splits=5).fit(X, y))
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+@each_estimator
+def test_float32_is_fitted_as_what_it_stands_for(Estimator, cancer):
+    X, y = cancer[0].astype(np.float32), cancer[1]
+    np.testing.assert_array_equal(
+        Estimator(random_state=1).fit(X, y).coef_, Estimator(random_state=1).fit(X.astype(float), y).coef_
+    )
+
+
+@each_estimator
+def test_mini_batches(Estimator, cancer):
+    model = Estimator(epsilon=5.0, batch_size=300, random_state=0).fit(*cancer)
+    assert model.score(*cancer) > 0.8
+
+
+# ------------------------------------------------------------------------------------------------- input and errors
+
+
+@each_estimator
+def test_data_frames_and_feature_names(Estimator, cancer):
+    frame = pd.DataFrame(cancer[0], columns=[f"c{j}" for j in range(30)])
+    model = Estimator(random_state=0).fit(frame, pd.Series(cancer[1]))
+    assert list(model.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"c0": "other"}))
+
+
+@each_estimator
+def test_classes_can_be_fixed_beforehand(Estimator, cancer):
+    X, y = cancer
+    model = Estimator(epsilon=5.0, classes=[0, 1, 2], random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.coef_.shape == (3, 30)
+    only = Estimator(classes=[0, 1], random_state=0).fit(X[y == 1], y[y == 1])
+    assert only.classes_.tolist() == [0, 1]
+
+
+BAD = {
+    "epsilon zero": ({"epsilon": 0}, "epsilon=0"),
+    "epsilon negative": ({"epsilon": -1.0}, r"epsilon=-1\.0"),
+    "epsilon nan": ({"epsilon": np.nan}, "epsilon=nan"),
+    "epsilon infinite": ({"epsilon": np.inf}, "epsilon=inf"),
+    "epsilon text": ({"epsilon": "1"}, "epsilon='1'"),
+    "delta zero": ({"delta": 0}, r"delta=0 .*output perturbation"),
+    "delta one": ({"delta": 1.0}, r"delta=1\.0"),
+    "delta negative": ({"delta": -0.1}, r"delta=-0\.1"),
+    "delta text": ({"delta": "small"}, "delta='small'"),
+    "rho zero": ({"rho": 0.0}, r"rho=0\.0"),
+    "rho without delta": ({"rho": 0.1, "delta": 0}, "delta=0 must lie"),
+    "alpha": ({"alpha": -1}, "alpha=-1"),
+    "data_norm": ({"data_norm": 0}, "data_norm=0"),
+    "adjacency": ({"adjacency": "add"}, "adjacency='add' must be one of"),
+    "fit_intercept": ({"fit_intercept": "yes"}, "fit_intercept='yes'"),
+    "splits": ({"splits": 0}, "splits=0"),
+    "gamma": ({"gamma": 0}, "gamma=0"),
+    "gradient_clip": ({"gradient_clip": np.inf}, "gradient_clip=inf"),
+    "loss_clip": ({"loss_clip": None}, "loss_clip=None"),
+    "selection": ({"selection": "best"}, "selection='best' must be one of"),
+    "conversion": ({"conversion": "loose"}, "conversion='loose' must be one of"),
+    "step_max": ({"step_max": -2}, "step_max=-2"),
+    "first_noise": ({"first_noise": 0}, "first_noise=0"),
+    "batch_size": ({"batch_size": 0.5}, "batch_size=0.5 must be an integer"),
+    "verbose": ({"verbose": -1}, "verbose=-1"),
+    "random_state generator": ({"random_state": np.random.default_rng(0)}, "random_state=.*None .*integer"),
+    "random_state RandomState": ({"random_state": np.random.RandomState(0)}, "random_state=.*None .*integer"),
+    "random_state negative": ({"random_state": -1}, "random_state=-1"),
+    "random_state float": ({"random_state": 1.0}, r"random_state=1\.0"),
+}
+
+
+class Untouchable:
+    """Data that may not be looked at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"the data were touched: {name}")
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("the data were touched")
+
+    def __len__(self):
+        raise AssertionError("the data were touched")
+
+
+@each_estimator
+@pytest.mark.parametrize("case", BAD)
+def test_bad_parameters_are_refused_before_the_data_are_touched(Estimator, case):
+    parameters, message = BAD[case]
+    with pytest.raises(ValueError, match=message):
+        Estimator(**parameters).fit(Untouchable(), Untouchable())
+
+
+def spoiled(cancer, what):
+    X, y = cancer[0].copy(), cancer[1].astype(float)
+    if what in ("nan", "inf"):
+        X[3, 2] = float(what)
+    elif what == "nan in y":
+        y[5] = np.nan
+    elif what == "missing text in y":
+        y = np.where(y == 1, "a", "b").astype(object)
+        y[5] = np.nan
+    elif what == "one class":
+        y[:] = 1
+    elif what == "continuous":
+        y += np.linspace(0, 0.1, len(y))
+    elif what == "lengths":
+        y = y[:-1]
+    return X, y
+
+
+@each_estimator
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("nan", "NaN"),
+        ("inf", "infinity"),
+        ("nan in y", "y contains NaN"),
+        ("missing text in y", "NaN"),
+        ("one class", "at least 2 classes"),
+        ("continuous", "continuous"),
+        ("lengths", "inconsistent numbers of samples"),
+    ],
+)
+def test_bad_data_are_refused_and_nothing_is_spent(Estimator, what, message, cancer, monkeypatch):
+    monkeypatch.setattr(dpsk.data.PrivateData, "release", lambda *_: pytest.fail("something was spent"))
+    model = Estimator()
+    with pytest.raises((ValueError, TypeError), match=message):
+        model.fit(*spoiled(cancer, what))
+    assert not hasattr(model, "coef_")
+
+
+@each_estimator
+def test_labels_outside_classes_are_refused_without_naming_them(Estimator, cancer):
+    X, y = cancer[0], cancer[1].astype(object)
+    y[y == 1] = "a very private label"
+    y[y == 0] = "b"
+    with pytest.raises(ValueError, match="labels that are not in classes") as caught:
+        Estimator(classes=["b", "c"]).fit(X, y)
+    assert "very private" not in str(caught.value)
+
+
+@each_estimator
+def test_sample_weights_are_refused_with_a_reason(Estimator, cancer):
+    with pytest.raises(ValueError, match=r"sample_weight is not supported.*guarantee"):
+        Estimator().fit(*cancer, sample_weight=np.ones(569))
+    with pytest.raises(TypeError, match="unexpected arguments: groups"):
+        Estimator().fit(*cancer, groups=None)
+
+
+@each_estimator
+def test_the_wrong_number_of_features_is_refused(Estimator, cancer):
+    model = Estimator().fit(*cancer)
+    with pytest.raises(ValueError, match="features"):
+        model.predict(cancer[0][:, :5])
+
+
+@each_estimator
+def test_a_delta_above_one_over_n_is_warned_about(Estimator, cancer):
+    with pytest.warns(UserWarning, match=r"delta=0\.01 is larger than 1/n"):
+        Estimator(delta=0.01).fit(*cancer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Estimator(delta=1e-3).fit(*cancer)
+
+
+@each_estimator
+def test_a_budget_too_small_for_one_iterate_is_an_error_and_leaves_no_model(Estimator, cancer):
+    model = Estimator(epsilon=1e-12)
+    with pytest.raises(ValueError, match="epsilon"):
+        model.fit(*cancer)
+    assert not hasattr(model, "coef_")
+    assert issubclass(BudgetExhausted, ValueError)
+
+
+@each_estimator
+def test_adjacency_replace_needs_more_noise(Estimator, cancer):
+    model = Estimator(adjacency="replace").fit(*cancer)
+    assert model.privacy_spent_.adjacency == "replace"
+    assert "replaced by any other" in model.privacy_spent_.statement()
+
+
+@each_estimator
+def test_huge_and_constant_columns_do_not_break_a_fit(Estimator, cancer):
+    X = cancer[0].copy()
+    X[0, 0], X[:, 1], X[:, 2] = 1e300, 1e12, 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = Estimator().fit(X, cancer[1])
+    assert np.isfinite(model.coef_).all()
+
+
+@each_estimator
+def test_without_an_intercept(Estimator, cancer):
+    model = Estimator(fit_intercept=False, epsilon=5.0, random_state=0).fit(*cancer)
+    assert model.intercept_.tolist() == [0.0]
+
+
+# ------------------------------------------------------------------------------------------ progress and callbacks
+
+
+@each_estimator
+def test_progress_shows_released_values_only(Estimator, cancer, capsys):
+    Estimator(verbose=1).fit(*cancer)
+    lines = capsys.readouterr().out.splitlines()
+    assert 2 <= len(lines) <= 12
+    pattern = rf"\[{Estimator.__name__}\] iterate \d+: \d+% of the budget used"
+    assert all(re.fullmatch(pattern, line) for line in lines)
+    Estimator(verbose=0).fit(*cancer)
+    assert capsys.readouterr().out == ""
+
+
+class Recorder:
+    """A scikit-learn callback that keeps everything it is shown."""
+
+    def __init__(self, stop_after=None):
+        self.seen, self.models, self.stop_after = [], [], stop_after
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        self.seen.append((X, y, metadata))
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        self.seen.append((X, y, metadata))
+        self.models.append(fitted_estimator)
+        return self.stop_after is not None and len(self.models) >= self.stop_after
+
+
+@each_estimator
+def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    recorder = Recorder()
+    model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
+    assert len(recorder.models) > 3
+    assert set(recorder.seen) == {(None, None, None)}
+    np.testing.assert_array_equal(recorder.models[-1].coef_, model.coef_)
+    np.testing.assert_array_equal(recorder.models[-1].predict(cancer[0]), model.predict(cancer[0]))
+    state = pickle.dumps(model)
+    assert b"Recorder" not in state
+    assert not [name for name in vars(pickle.loads(state)) if "callback" in name]
+
+
+@each_estimator
+def test_a_callback_may_stop_the_fit(Estimator, cancer):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    recorder = Recorder(stop_after=2)
+    model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
+    assert len(recorder.models) == 2
+    np.testing.assert_array_equal(recorder.models[1].coef_, model.coef_)
+    assert model.privacy_spent_.epsilon == 3.0
+    assert model.privacy_spent_.charged < model.privacy_spent_.limit
+
+
+# ----------------------------------------------------------------------------------------------------- first use
+
+
+@each_estimator
+def test_every_parameter_and_attribute_is_documented(Estimator, cancer):
+    model = Estimator().fit(*cancer)
+    for name in (*inspect.signature(Estimator).parameters, *(n for n in vars(model) if n.endswith("_"))):
+        assert re.search(rf"\b{name}\b", Estimator.__doc__), f"{name} is not documented"
+
+
+def test_public_names():
+    assert all(hasattr(dpsk, name) for name in dpsk.__all__)
+    assert {Estimator.__name__ for Estimator in ESTIMATORS} <= set(dpsk.__all__)
+
+
+def test_the_demo_runs_without_a_network_and_prints_what_it_promises(tmp_path):
+    command = [sys.executable, "-m", "dpsk", "demo", "--picture", str(tmp_path / "demo.png")]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert result.returncode == 0, result.stderr
+    for promised in ("not private", "majority class", "epsilon", "differential privacy"):
+        assert promised in result.stdout
+    assert (tmp_path / "demo.png").exists() or "matplotlib is not installed" in result.stdout
+
+
+def test_an_unknown_command_explains_itself():
+    result = subprocess.run([sys.executable, "-m", "dpsk"], capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "demo" in result.stderr
+    assert io.StringIO(result.stdout).read() == ""

@@ -299,11 +299,20 @@ def test_the_record_handed_out_cannot_change_the_ledger():
 
 
 def test_charged_is_rounded_up_and_remaining_down():
-    ledger = pure_ledger(1.0)
-    ledger.charge(PureCost(0.1), "tenth", 3)
-    exact = 3 * Fraction(0.1)
+    """At a sum whose nearest double lies below, and whose remainder's nearest double lies above."""
+    ledger, exact = pure_ledger(1.0), 10 * Fraction(0.0125)
+    ledger.charge(PureCost(0.0125), "eightieth", 10)
+    assert Fraction(float(exact)) < exact
+    assert Fraction(float(1 - exact)) > 1 - exact
     assert Fraction(ledger.charged) > exact > Fraction(math.nextafter(ledger.charged, 0))
-    assert Fraction(ledger.remaining) <= 1 - exact < Fraction(math.nextafter(ledger.remaining, 1))
+    assert Fraction(ledger.remaining) < 1 - exact < Fraction(math.nextafter(ledger.remaining, 1))
+
+
+def test_the_budget_of_a_ledger_cannot_be_exchanged():
+    """A report reads it, so another one would state a guarantee that was never kept."""
+    ledger = pure_ledger(10.0)
+    with pytest.raises(AttributeError):
+        ledger.budget = Budget.of(0.01, 0.0)
 
 
 @pytest.fixture
@@ -337,6 +346,24 @@ def test_threads_charging_at_once_never_exceed_the_limit():
     assert len(granted) == 512
     assert recorded(ledger) == Fraction(1, 2)
     assert {release.label: release.count for release in ledger.releases} == Counter(granted)
+
+
+@pytest.mark.usefixtures("eager_threads")
+def test_the_record_can_be_read_while_other_threads_charge():
+    ledger = pure_ledger()
+
+    def work():
+        for i in range(10_000):
+            ledger.charge(PureCost(2.0**-20), f"release {i}")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        while thread.is_alive():
+            assert all(release.count == 1 for release in ledger.releases)
+    finally:
+        thread.join()
+    assert len(ledger.releases) == 10_000
 
 
 @pytest.mark.parametrize(

@@ -112,12 +112,11 @@ class Chunk:
         expected = self.units.shape[1] + (self.constant is not None)
         if len(w) != expected:
             raise ValueError(f"weights have {len(w)} rows, but these data have {expected} parameters")
-        if self.constant is None:
-            product: Floats = self.units @ w
-            return product
-        product = self.units @ np.ascontiguousarray(w[:-1])
-        shifted: Floats = product + np.multiply.outer(self.constant, w[-1])
-        return shifted
+        # columns first: the scores of one class lie side by side
+        product: Floats = np.asfortranarray(self.units @ (w if self.constant is None else w[:-1]))
+        if self.constant is not None:
+            product += np.multiply.outer(w[-1], self.constant).T
+        return product
 
     def _scaled(self, product: Floats) -> Floats:
         scale = self.scale if product.ndim == 1 else self.scale[:, None]

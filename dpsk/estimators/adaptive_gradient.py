@@ -10,7 +10,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 
 from ..losses import Hinge, Logistic, Loss, OneVsRest, Softmax
 from ..mechanisms.exact import Floats
-from ..privacy import Budget
+from ..privacy import ZCDP, Budget
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from .base import PrivateClassifier, require_choice, require_number
 
@@ -135,7 +135,7 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
 
     def _budget(self) -> Budget:
         if self.rho is None:
-            return Budget.of(self.epsilon, self.delta, conversion=self.conversion)
+            return Budget.of(self.epsilon, self.delta, currency=ZCDP(), conversion=self.conversion)
         return super()._budget()
 
     def _solver(self) -> AdaptiveGradient:

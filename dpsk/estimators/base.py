@@ -21,7 +21,7 @@ from ..losses import Loss
 from ..mechanisms import bits_for
 from ..mechanisms.exact import Floats
 from ..penalties import L2
-from ..privacy import Budget, Ledger
+from ..privacy import ZCDP, Budget, Ledger
 from ..privacy.report import NEIGHBOURS
 from ..solvers import Solver, run
 
@@ -75,7 +75,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """Return the cap of the fit."""
         if self.rho is not None:
             return Budget.from_rho(self.rho, self.delta)
-        return Budget.of(self.epsilon, self.delta)
+        return Budget.of(self.epsilon, self.delta, currency=ZCDP())
 
     def _check_parameters(self) -> None:
         """Raise ValueError for a bad parameter, before any data are touched."""

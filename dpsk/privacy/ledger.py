@@ -6,6 +6,7 @@ import math
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
+from numbers import Real
 from typing import NoReturn
 
 from . import conversions
@@ -47,9 +48,8 @@ class Budget:
         Without a currency: zCDP, or pure epsilon when ``delta`` is 0. ``conversion="paper"`` uses the smaller rho of
         Lee & Kifer (2018) and is for zCDP only.
         """
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise ValueError(f"epsilon={epsilon!r} must be a positive finite number")
-        if not 0 <= delta < 1:
+        _require_positive("epsilon", epsilon)
+        if not _is_number(delta) or not 0 <= delta < 1:
             raise ValueError(f"delta={delta!r} must lie in [0, 1); choose it well below 1/(number of rows)")
         if currency is None:
             currency = ZCDP() if delta > 0 else PureDP()
@@ -66,12 +66,20 @@ class Budget:
     @classmethod
     def from_rho(cls, rho: float, delta: float) -> Budget:
         """Return the budget of rho-zCDP, with the epsilon it guarantees at ``delta``."""
-        if not (rho > 0 and math.isfinite(rho)):
-            raise ValueError(f"rho={rho!r} must be a positive finite number")
-        if not 0 < delta < 1:
+        _require_positive("rho", rho)
+        if not _is_number(delta) or not 0 < delta < 1:
             raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 to state the epsilon of rho={rho!r}")
         currency = ZCDP()
         return cls(currency.epsilon(rho, delta), float(delta), currency, float(rho))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not _is_number(value) or not (value > 0 and math.isfinite(value)):
+        raise ValueError(f"{name}={value!r} must be a positive finite number")
 
 
 class Ledger:
@@ -110,7 +118,7 @@ class Ledger:
         """Return the price of one of ``parts`` equal portions of the whole budget, rounded down."""
         if not (parts >= 1 and math.isfinite(parts)):
             raise ValueError(f"parts={parts!r} must be a finite number >= 1")
-        return _rounded(self._limit / Fraction(parts), up=False)
+        return _rounded(self._limit / Fraction(float(parts)), up=False)
 
     def charge(self, cost: Cost, label: str, times: int = 1) -> None:
         """Record ``times`` releases of this cost, or raise :class:`BudgetExhausted` and record nothing.
@@ -129,7 +137,7 @@ class Ledger:
         with self._lock:
             if self._charged + total > self._limit:
                 raise BudgetExhausted(
-                    f"{label!r} asks for {float(total):.6g} {self.budget.currency.name}, but "
+                    f"{label!r} asks for {_rounded(total, up=True):.6g} {self.budget.currency.name}, but "
                     f"{self.remaining:.6g} of {self.budget.limit:.6g} is left; raise epsilon or ask for fewer releases"
                 )
             self._charged += total
@@ -147,7 +155,10 @@ class Ledger:
 
 
 def _rounded(value: Fraction, *, up: bool) -> float:
-    nearest = float(value)
+    try:
+        nearest = float(value)
+    except OverflowError:  # beyond every float, as a request may be
+        return math.inf
     if up and Fraction(nearest) < value:
         return math.nextafter(nearest, math.inf)
     if not up and Fraction(nearest) > value:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..data.grid import UNIT_BITS, power_of_two_above, weights_on_grid
 from ..data.private import Query
-from ..data.rows import Chunk, Labels, Line
+from ..data.rows import Chunk, Line
 from ..losses import Loss, MarginLoss
 from ..mechanisms.base import Sensitivity, positive
 from ..mechanisms.exact import Floats, Integers
@@ -59,19 +59,18 @@ class LossesAlong(Query):
         return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf, linf=linf, monotone=adjacency == "zero-out")
 
     def __call__(self, chunk: Chunk) -> Integers:
-        start, step = chunk.scores_along(self._line)
+        start, step = (self.loss.margins(scores, chunk.y) for scores in chunk.scores_along(self._line))
         if start.ndim == 1 and isinstance(self.loss, MarginLoss):
-            table = _margin_table(self.loss, self.clip, self.unit)
-            return table.sums(chunk.y * start, chunk.y * step, self._line.multiples)
-        return self._direct_sums(start, step, chunk.y)
+            return _margin_table(self.loss, self.clip, self.unit).sums(start, step, self._line.multiples)
+        return self._direct_sums(start, step)
 
-    def _direct_sums(self, start: Floats, step: Floats, y: Labels) -> Integers:
+    def _direct_sums(self, start: Floats, step: Floats) -> Integers:
         sums = np.zeros(len(self._line.multiples), dtype=np.int64)
         for a in range(0, len(start), _BLOCK):
             rows = slice(a, a + _BLOCK)
             for j, multiple in enumerate(self._line.multiples):
-                losses = self.loss.value(start[rows] + multiple * step[rows], y[rows])
-                sums[j] += np.floor(np.clip(losses, 0, self.clip) / self.unit).astype(np.int64).sum()
+                losses = self.loss.of_margins(start[rows] + multiple * step[rows])
+                sums[j] += int(np.floor(np.clip(losses, 0, self.clip) / self.unit).sum())
         return sums
 
 

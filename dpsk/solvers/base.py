@@ -30,7 +30,7 @@ def run(
     loss: Loss,
     penalty: Penalty,
     shape: tuple[int, ...],
-    on_iterate: Callable[[Floats], object] | None = None,
+    on_iterate: Callable[[Floats], bool | None] | None = None,
 ) -> Floats:
     """Return the solver's last iterate; ``on_iterate`` sees each one, and ends the run by returning True.
 

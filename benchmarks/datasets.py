@@ -1,0 +1,82 @@
+"""Data sets by name, from a folder of .npz files or through scikit-learn's fetchers.
+
+Features are scaled to [0, 1] with public ranges, categories are one-hot with public lists, labels are -1/+1.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import fetch_covtype, fetch_openml
+
+__all__ = ["NAMES", "load"]
+
+FILES = {
+    "adult": "adult_onehot.npz",
+    "bank": "bank.npz",
+    "ipums_br": "ipums_br.npz",
+    "covtype": "covtype.npz",
+    "kddcup99": "kddcup99_10pct_X.npz",
+}
+NAMES = tuple(FILES)
+
+# Ranges that are known without looking: the survey's own definitions
+ADULT_RANGES = {
+    "age": (17, 90),
+    "fnlwgt": (0, 1_500_000),
+    "education-num": (1, 16),
+    "capital-gain": (0, 99_999),
+    "capital-loss": (0, 4_500),
+    "hours-per-week": (1, 99),
+}
+
+
+def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
+    """Return X and y, from ``folder`` if it has the file, otherwise from the network."""
+    if name not in FILES:
+        raise ValueError(f"unknown data set {name!r}: choose from {', '.join(NAMES)}")
+    path = None if folder is None else folder / FILES[name]
+    if path is not None and path.exists():
+        return _from_file(name, path)
+    if name == "covtype":
+        X, y = fetch_covtype(return_X_y=True)
+        return _covtype(X, y)
+    if name == "adult":
+        return _adult(fetch_openml("adult", version=2, as_frame=True).frame)
+    raise ValueError(f"{name!r} has no fetcher here: put {FILES[name]} into the folder given by --data")
+
+
+def _from_file(name: str, path: Path) -> tuple[Any, np.ndarray]:
+    if name == "kddcup99":
+        labels = np.load(path.with_name("kddcup99_10pct_y.npz"))
+        return sp.load_npz(path).astype(np.float64), labels[labels.files[0]].astype(float)
+    with np.load(path) as stored:
+        X, y = stored["X"], stored["y"]
+    if name == "covtype":
+        return _covtype(X, y)
+    return X.astype(np.float64), y.astype(float)
+
+
+def _covtype(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return class 1 against class 2: 495,141 rows."""
+    chosen = (y == 1) | (y == 2)
+    X = X[chosen].astype(np.float64)
+    if X.max() > 1:  # raw units: the ten measurements have documented ranges
+        X[:, :10] /= np.array([4000, 360, 70, 1400, 700, 7200, 255, 255, 255, 7200])
+    return X, np.where(y[chosen] == 1, 1.0, -1.0)
+
+
+def _adult(frame: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the census table with numbers in [0, 1] and one column per category of the code book."""
+    columns = []
+    for column in frame.columns.drop("class"):
+        if column in ADULT_RANGES:
+            low, high = ADULT_RANGES[column]
+            columns.append(np.clip((frame[column].to_numpy(float) - low) / (high - low), 0, 1)[:, None])
+        else:
+            categories = frame[column].astype("category").cat.categories
+            columns.append((frame[column].to_numpy()[:, None] == np.asarray(categories)[None]).astype(float))
+    return np.hstack(columns), np.where(frame["class"].str.startswith(">"), 1.0, -1.0)
