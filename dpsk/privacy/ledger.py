@@ -93,11 +93,16 @@ class Ledger:
     def __init__(self, budget: Budget) -> None:
         if not (budget.limit > 0 and math.isfinite(budget.limit)):
             raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
-        self.budget = budget
+        self._budget = budget
         self._limit = Fraction(budget.limit)
         self._charged = Fraction(0)
         self._releases: dict[tuple[str, float], int] = {}
         self._lock = threading.Lock()
+
+    @property
+    def budget(self) -> Budget:
+        """The guarantee, fixed when the ledger was opened."""
+        return self._budget
 
     @property
     def charged(self) -> float:
@@ -112,13 +117,15 @@ class Ledger:
     @property
     def releases(self) -> tuple[Release, ...]:
         """What was charged, in the order in which each kind of release first happened."""
-        return tuple(Release(label, count, cost) for (label, cost), count in self._releases.items())
+        with self._lock:
+            return tuple(Release(label, count, cost) for (label, cost), count in self._releases.items())
 
     def portion(self, parts: float) -> float:
         """Return the price of one of ``parts`` equal portions of the whole budget, rounded down."""
         if not (parts >= 1 and math.isfinite(parts)):
             raise ValueError(f"parts={parts!r} must be a finite number >= 1")
-        return _rounded(self._limit / Fraction(float(parts)), up=False)
+        exact = Fraction(int(parts)) if parts == int(parts) else Fraction(float(parts))
+        return _rounded(self._limit / exact, up=False)
 
     def charge(self, cost: Cost, label: str, times: int = 1) -> None:
         """Record ``times`` releases of this cost, or raise :class:`BudgetExhausted` and record nothing.

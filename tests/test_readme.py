@@ -1,0 +1,26 @@
+"""The README's first example does what it says."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_the_first_example_runs_and_scores_about_what_it_says(capsys):
+    example, report = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    assert README.read_text()[: README.read_text().index(example)].count("\n") + example.count("make_pipeline") < 30
+    namespace = {}
+    exec(compile(example, "README.md", "exec"), namespace)
+    printed = capsys.readouterr().out
+    claimed = float(re.search(r"about (0\.\d+)", example)[1])
+    # one unseeded fit: its score has a standard deviation of about 0.015
+    assert abs(float(printed.splitlines()[0]) - claimed) < 0.12
+    assert "(2, 1e-05)-differential privacy" in printed
+    exec(compile(report, "README.md", "exec"), namespace)
+    assert namespace["spent"].private
+
+
+def test_both_commands_are_there():
+    text = README.read_text()
+    assert "pip install . && python -m dpsk demo" in text
+    assert 'pip install ".[test]" && python -m pytest' in text
