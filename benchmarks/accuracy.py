@@ -4,7 +4,7 @@
     python -m benchmarks.accuracy --report          (tables and pictures from the CSV only)
 
 Each repeat is a 5-fold cross-validation with its own shuffle; all configurations see the same folds (paired). One
-line per fold goes to ``benchmarks/results/accuracy.csv`` as soon as it is known; lines that are there are not run again.
+line per fold goes to ``benchmarks/results/accuracy.csv`` as soon as it is known; what is there is not run again.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ def report() -> None:
     lines = [
         "# Accuracy against epsilon",
         "",
-        "Made by `python -m benchmarks.accuracy --data DIR --repeats 10`: means over repeats of 5-fold cross-validation,",
-        "in percent, with the standard error of the mean over repeats. delta = 1e-8. All configurations see the same",
+        "Made by `python -m benchmarks.accuracy --data DIR --repeats 10`: means over repeats of 5-fold",
+        "cross-validation, in percent, with the standard error of the mean over repeats. delta = 1e-8. All configurations see the same",
         "folds. `DP-AGD paper + laplace` is the algorithm as published (noisy minimum with Laplace noise, closed",
         "conversion, its first prices); `DP-AGD` is our default.",
     ]

@@ -127,7 +127,8 @@ def report(folder: Path | None, say: Callable[..., None]) -> None:
     seconds, counts = fit(X, y, 1.0, Logistic())
     say()
     say(
-        f"Gaussian noise: {1e6 * one_noise:.0f} us a gradient, {100 * one_noise * counts['gradient'] / seconds:.1f} % of a fit."
+        f"Gaussian noise: {1e6 * one_noise:.0f} us a gradient, "
+        f"{100 * one_noise * counts['gradient'] / seconds:.1f} % of a fit."
     )
     say()
     say("## Memory beyond the data")
@@ -154,8 +155,8 @@ def report(folder: Path | None, say: Callable[..., None]) -> None:
         seconds, bare, ratio, counts = ratios(part, sp.csr_matrix(part), y[order[:n]], 1.0, repeats=3)
         per = 1e6 * seconds / n / (counts["gradient"] + counts["losses"])
         say(
-            f"| {n:,} | {counts['gradient']} | {counts['losses']} | {1e3 * seconds:.0f} | {1e3 * bare:.0f} | {ratio:.2f} | "
-            f"{per:.4f} |"
+            f"| {n:,} | {counts['gradient']} | {counts['losses']} | {1e3 * seconds:.0f} | {1e3 * bare:.0f} | "
+            f"{ratio:.2f} | {per:.4f} |"
         )
     say()
     say("## Classes: 50,000 x 50 synthetic dense rows, softmax, epsilon 1")

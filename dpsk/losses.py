@@ -1,5 +1,8 @@
 """Losses: functions of the scores only, with the constants that privacy needs.
 
+Losses see the un-noised scores and labels of rows, so they belong to the trusted core: each row's value and derivative
+must depend on that row alone.
+
 A score is x.w for one row. Binary losses take scores of shape (n,) and labels -1/+1; losses for K classes take scores
 of shape (n, K) and labels 0..K-1. The gradient of a row is ``derivative (x) x``, so its norm is
 ``||derivative|| * ||x||`` whatever the number of classes.
@@ -28,6 +31,8 @@ __all__ = [
     "Sigmoid",
     "Softmax",
     "SquaredHinge",
+    "check_weights",
+    "sum_of_classes",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -43,6 +48,8 @@ class Loss(ABC):
 
     lipschitz: float
     smoothness: float
+    n_classes: int | None
+    """None for scores of shape (n,), K for scores of shape (n, K)."""
 
     @abstractmethod
     def margins(self, scores: Floats, y: Labels) -> Floats:
@@ -65,8 +72,20 @@ class Loss(ABC):
         return self.of_margins(self.margins(scores, y))
 
 
+def check_weights(loss: Loss, w: Floats) -> Floats:
+    """Return ``w``; raise ValueError unless it has one column per class of the loss (or none for two classes)."""
+    w = np.asarray(w)
+    wanted = w.ndim == 1 if loss.n_classes is None else w.ndim == 2 and w.shape[1] == loss.n_classes
+    if not wanted:
+        shape = "(p,)" if loss.n_classes is None else f"(p, {loss.n_classes})"
+        raise ValueError(f"{loss!r} takes weights of shape {shape}, not {w.shape}")
+    return w
+
+
 class MarginLoss(Loss):
     """A loss phi(m) of the margin m = y * score. Subclasses give phi and its two derivatives."""
+
+    n_classes = None
 
     @abstractmethod
     def phi(self, margin: Floats) -> Floats:
@@ -198,7 +217,7 @@ class Sigmoid(MarginLoss):
         return wrong * _decay(-margin) * (1 - 2 * wrong)
 
 
-def _sum_of_classes(values: Floats) -> Floats:
+def sum_of_classes(values: Floats) -> Floats:
     """Return the sum over the second axis, always in the same order: NumPy's own depends on the shape of the array."""
     total = values[:, 0].copy()
     for k in range(1, values.shape[1]):
@@ -220,7 +239,7 @@ class Softmax(Loss):
 
     def of_margins(self, margins: Floats) -> Floats:
         top = margins.max(axis=1)
-        value: Floats = top + np.log(_sum_of_classes(np.exp(margins - top[:, None])))
+        value: Floats = top + np.log(sum_of_classes(np.exp(margins - top[:, None])))
         return value
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:
@@ -235,7 +254,7 @@ class Softmax(Loss):
     @staticmethod
     def _probabilities(scores: Floats) -> Floats:
         p: Floats = np.exp(scores - scores.max(axis=1)[:, None])
-        p /= _sum_of_classes(p)[:, None]
+        p /= sum_of_classes(p)[:, None]
         return p
 
 
@@ -263,7 +282,7 @@ class OneVsRest(Loss):
         return self._signs(y) * scores
 
     def of_margins(self, margins: Floats) -> Floats:
-        value: Floats = _sum_of_classes(self.loss.phi(margins)) / self.n_classes
+        value: Floats = sum_of_classes(self.loss.phi(margins)) / self.n_classes
         return value
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:

@@ -55,9 +55,8 @@ def test_additive_mechanisms_pass_on_vectors(mechanism):
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_additive_mechanisms_pass_on_weights_of_several_classes(mechanism):
     """A value of shape (p, K), like the gradient of a softmax."""
-    value = np.zeros((3, 2), dtype=np.int64)
-    neighbour = value.copy()
-    neighbour[1, 0] = STEP
+    value = np.zeros((2, 2), dtype=np.int64)
+    neighbour = np.array([[0, 0], [STEP, 0]])
     assert 0.0 < check_mechanism(mechanism, sensitivity=VECTOR, neighbours=[(value, neighbour)], draws=8000) < math.inf
 
 
@@ -89,8 +88,8 @@ def test_noise_of_a_few_grid_units_has_its_own_distribution():
         return np.where(np.asarray(k) >= 0, 1 - upper, upper)
 
     coarse = Sensitivity(2.0, 2.0, 2.0)
-    pair = [(np.array([0]), np.array([2]))]
-    assert check_mechanism(Laplace(0.5), sensitivity=coarse, neighbours=pair, cdf=cdf, draws=3000) <= 0.5
+    pair = [(np.zeros(8, dtype=np.int64), np.array([0, 2, 0, 0, 0, 0, 0, 0]))]
+    assert check_mechanism(Laplace(0.5), sensitivity=coarse, neighbours=pair, cdf=cdf, draws=20_000) <= 0.5
 
 
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=repr)

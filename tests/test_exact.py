@@ -24,6 +24,7 @@ from dpsk.mechanisms.exact import (
     discrete_laplace,
     exactly,
     geometric,
+    permutation,
     rounded_gaussian,
     uniform_below,
 )
@@ -162,7 +163,7 @@ def test_a_close_gaussian_coin_reads_on_in_both_numbers(sigma, j):
     with mpmath.workprec(500):
         for i, fraction, word, shift in itertools.product(
             {0, sigma // 2, sigma - 1},
-            (0, 2**52 - 1, 2**52, 2**53 - 1, int(rng.integers(2**53))),
+            (0, 2**52 - 1, 2**52, 2**53 - 1, int(rng.integers(2**53)), *rng.integers(2**48, size=25).tolist()),
             (0, WORD - 1, int(rng.integers(2**63))),
             (-2, -1, 0, 1, 2),
         ):
@@ -298,6 +299,21 @@ def test_uniform_below_reaches_its_whole_range(bound):
 def test_uniform_below_refuses_other_bounds(bound):
     with pytest.raises(ValueError, match=r"must lie between 1 and 2\*\*62"):
         uniform_below(bound, 3, SeededBits(0))
+
+
+def test_permutations_are_uniform():
+    bits = SeededBits(16)
+    orders = np.array([permutation(4, bits) for _ in range(24_000)])
+    assert (np.sort(orders, axis=1) == np.arange(4)).all()
+    counts = np.unique(orders @ 4 ** np.arange(4), return_counts=True)[1]
+    assert len(counts) == 24
+    assert chisquare(counts).pvalue > ERROR
+
+
+def test_a_permutation_from_equal_words_is_drawn_again():
+    """Ties would favour the order in which the entries came."""
+    assert permutation(3, Scripted([5, 9, 5, 7, 8, 6])).tolist() == permutation(3, Scripted([7, 8, 6])).tolist()
+    assert permutation(1, SeededBits(0)).tolist() == [0]
 
 
 def test_geometric():

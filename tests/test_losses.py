@@ -68,6 +68,8 @@ class _Wrong(Logistic):
     what: str = ""
 
     def phi(self, margin):
+        if self.what == "rows":
+            return super().phi(margin - margin.mean())
         return np.exp(-margin) if self.what == "overflow" else super().phi(margin) - 0.01 * (self.what == "negative")
 
     def slope(self, margin):
@@ -98,9 +100,24 @@ def test_check_loss_accepts_the_unbroken_one():
         ("curvature", "not the derivative of its derivative"),
         ("lipschitz", "lipschitz is"),
         ("smoothness", "smoothness is"),
+        ("rows", "depends on other rows"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 def test_check_loss_catches(what, message):
     with pytest.raises(AssertionError, match=message):
         check_loss(_Wrong(what))
+
+
+@dataclasses.dataclass(frozen=True)
+class _MixesRows(Softmax):
+    """The largest score of all rows where that of each row is meant: an easy slip."""
+
+    def _probabilities(self, scores):
+        p = np.exp(scores - scores.max())
+        return p / np.maximum(p.sum(axis=1), 1e-300)[:, None]
+
+
+def test_check_loss_catches_a_loss_that_mixes_rows():
+    with pytest.raises(AssertionError, match="derivative of a row depends on other rows"):
+        check_loss(_MixesRows(3), n_classes=3)

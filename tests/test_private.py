@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from dpsk.data import ArrayRows, PrivateData, Query, Sealed
-from dpsk.losses import Logistic
+from dpsk.losses import Logistic, Softmax
 from dpsk.mechanisms import ArgMin, Gaussian, Laplace, NoisyMin, SeededBits, Sensitivity, SystemBits
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, Ledger, PureDP
 from dpsk.queries import GradientSum, LossesAlong
+from dpsk.testing import check_query
 
 
 def make_data(epsilon=1.0, bits=None, adjacency="zero-out", budget=None, n=50):
@@ -93,7 +94,7 @@ def test_the_repr_of_a_sealed_value_tells_nothing_but_its_label():
 
 def test_what_a_sealed_value_shows_is_public():
     public = {name for name in dir(Sealed) if not name.startswith("_")}
-    assert public == {"label", "sensitivity", "unit"}
+    assert public == {"label", "sensitivity", "shape", "unit"}
     one, other = make_data(n=50).measure(gradient()), make_data(n=60).measure(gradient())
     assert (one.label, one.sensitivity, one.unit) == (other.label, other.sensitivity, other.unit)
 
@@ -122,9 +123,23 @@ def test_shifts_add_up():
     np.testing.assert_array_equal(*results)
 
 
+@pytest.mark.parametrize("shape", [(100, 4), (4, 1), (1,), (5,)])
+def test_a_shift_does_not_broadcast(shape):
+    """100 copies of one statistic would be 100 releases at one price."""
+    with pytest.raises(ValueError, match="must have its shape"):
+        make_data().measure(gradient()) + np.zeros(shape)
+
+
+def test_shifts_are_bounded_in_all():
+    sealed = make_data().measure(gradient())
+    most = 2.0**59.5 * sealed.unit
+    with pytest.raises(ValueError, match="in all"):
+        sealed + most + most
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e300])
 def test_a_shift_must_be_finite(bad):
-    with pytest.raises(ValueError, match="shift of 'gradient' must be finite"):
+    with pytest.raises(ValueError, match="shifts of 'gradient' must be finite"):
         make_data().measure(gradient()) + bad
 
 
@@ -251,8 +266,83 @@ def test_public_facts():
 
 def test_a_query_for_weights_of_another_size_spends_nothing():
     data = make_data()
-    with pytest.raises(ValueError, match="weights have 7 rows, but these data have 4"):
+    with pytest.raises(ValueError, match=r"weights have shape \(7,\), but these data need \(4,\)"):
         data.measure(gradient(np.zeros(7)))
+
+
+def test_weights_of_another_shape_are_refused_by_their_shape():
+    rows = ArrayRows(np.ones((3, 3)), np.array([0, 1, 2]), n_classes=3)
+    data = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
+    for loss, shape in ((Logistic(), (4, 1)), (Softmax(3), (4,)), (Softmax(3), (4, 2))):
+        with pytest.raises(ValueError, match="takes weights of shape"):
+            GradientSum(loss, np.zeros(shape), clip=1.0)
+    for query in (gradient(), GradientSum(Softmax(2), np.zeros((4, 2)), clip=1.0)):
+        with pytest.raises(ValueError, match="these data need"):
+            data.measure(query)
+
+
+@dataclasses.dataclass(frozen=True)
+class Careless(Logistic):
+    """A loss that returns what no loss should, for some rows."""
+
+    what: float = np.nan
+
+    def slope(self, margin):
+        return np.where(margin > 0.5, self.what, super().slope(margin))
+
+    def phi(self, margin):
+        return np.where(margin > 0.5, self.what, super().phi(margin))
+
+
+@pytest.mark.parametrize("what", [np.nan, np.inf, -np.inf, 1e300])
+def test_one_row_is_bounded_whatever_a_loss_returns(what):
+    for query in (
+        GradientSum(Careless(what), np.ones(5), clip=1.0),
+        LossesAlong(Careless(what), np.ones(5), np.ones(5), range(3), clip=3.0),
+    ):
+        check_query(query, n_features=4, trials=30)
+
+
+def test_floating_point_errors_of_some_row_stay_inside():
+    """Whether a row overflows must not be visible, not even where the caller turns such warnings into errors."""
+    rows = ArrayRows(np.array([[1e300], [1e-300]]), np.array([0, 1]), n_classes=2)
+    data = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
+    with np.errstate(all="raise"):
+        for query in (
+            GradientSum(Softmax(2), np.full((2, 2), [1e90, -1e90]), clip=1e-20),
+            LossesAlong(Softmax(2), np.zeros((2, 2)), np.full((2, 2), [1e90, -1e90]), [0, 1e17], clip=3.0),
+        ):
+            mechanism = Gaussian(0.01) if isinstance(query, GradientSum) else ArgMin(0.01)
+            data.release(data.measure(query), mechanism)
+    with pytest.raises(ValueError, match="multiples"):
+        LossesAlong(Softmax(2), np.zeros((2, 2)), np.ones((2, 2)), [0, 1e300], clip=3.0)
+
+
+def test_a_choice_is_made_along_one_axis_only():
+    rows = ArrayRows(np.ones((3, 3)), np.array([0, 1, 2]), n_classes=3)
+    data = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
+    sealed = data.measure(GradientSum(Softmax(3), np.zeros((4, 3)), clip=1.0))
+    for mechanism in (ArgMin(0.01), NoisyMin(0.01)):
+        with pytest.raises(ValueError, match="one axis"):
+            data.release(sealed, mechanism)
+    assert data.report().charged == 0
+
+
+def test_what_a_query_shows_cannot_be_written_to():
+    query = line()
+    for array in (query.points, gradient().w):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    multiples = np.arange(3.0)
+    kept = LossesAlong(Logistic(), np.zeros(4), np.ones(4), multiples, clip=3.0)
+    multiples[1] = 100.0
+    assert np.abs(kept.points).max() <= 2
+
+
+@pytest.mark.parametrize("size", [0, -5, 2.5, True, "10"])
+def test_batch_sizes_are_validated(size):
+    with pytest.raises(ValueError, match="size="):
+        make_data().batch(size)
 
 
 def test_every_query_is_a_query():

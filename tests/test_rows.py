@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from dpsk.data import ArrayRows
-from dpsk.losses import Logistic, Softmax
+from dpsk.losses import Logistic, OneVsRest, Softmax
 from dpsk.queries import GradientSum, LossesAlong
 from dpsk.testing import check_rows
 
@@ -197,6 +197,10 @@ def test_arguments_are_validated():
     for options, message in (
         ({"X": np.ones(3)}, "two dimensions"),
         ({"y": np.ones(4)}, "as many rows"),
+        ({"y": np.ones((3, 1))}, "y one"),
+        ({"y": np.array([1.0, np.nan, -1.0])}, "-1 and 1 only"),
+        ({"y": np.array([0, 1, 1])}, "-1 and 1 only"),
+        ({"y": np.array([0, 1, 3]), "n_classes": 3}, r"0\.\.2 only"),
         ({"X": np.ones((0, 2)), "y": np.ones(0)}, "0 rows"),
         ({"chunk_rows": 0}, "chunk_rows=0"),
         ({"data_norm": 0.0}, "data_norm=0.0"),
@@ -219,8 +223,28 @@ def test_softmax_sums_do_not_depend_on_chunks():
     X, _ = _example(10_000, 8)
     y = np.random.default_rng(9).integers(5, size=10_000)
     line = LossesAlong(Softmax(5), np.zeros((9, 5)), np.random.default_rng(1).normal(size=(9, 5)), range(4), clip=3.0)
-    sums = [ArrayRows(X, y, chunk_rows=c).total(line) for c in (10_000, 3333, 1)[:2]]
+    sums = [ArrayRows(X, y, n_classes=5, chunk_rows=c).total(line) for c in (10_000, 3333)]
     assert np.array_equal(*sums)
+
+
+@pytest.mark.parametrize("n_classes", [2, 9, 17, 64])
+def test_rows_one_by_one_give_the_same_bits_for_any_number_of_classes(n_classes):
+    """NumPy adds 8 or more numbers in another order when an array has a single row."""
+    rng = np.random.default_rng(n_classes)
+    X, y = rng.normal(size=(300, 8)) * 3, rng.integers(n_classes, size=300)
+    w, step = rng.normal(size=(2, 9, n_classes))
+    for loss in (Softmax(n_classes), OneVsRest(Logistic(), n_classes)):
+        for query in (GradientSum(loss, w, clip=0.3), LossesAlong(loss, w, step, range(3), clip=3.0)):
+            sums = [ArrayRows(X, y, n_classes=n_classes, chunk_rows=c).total(query) for c in (300, 1)]
+            assert np.array_equal(*sums)
+
+
+def test_very_wide_rows_give_the_same_bits_on_dense_and_sparse_storage():
+    """Beyond 2^17 columns a squared norm has more than 53 bits."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4, 300_000)), np.array([1.0, -1.0, 1.0, 1.0])
+    query = GradientSum(Logistic(), np.zeros(300_001), clip=1.0)
+    assert np.array_equal(ArrayRows(X, y).total(query), ArrayRows(sp.csr_matrix(X), y).total(query))
 
 
 def test_guards_survive_optimised_python():

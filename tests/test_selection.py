@@ -7,6 +7,7 @@ mechanism with probability ``ERROR`` and must reject 2/3 and 3/2 of the strength
 import itertools
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy.stats import chisquare
 
 from dpsk.mechanisms import ArgMin, NoisyMin, PermuteAndFlip, SeededBits, Sensitivity
 from dpsk.mechanisms.exact import discrete_laplace
+from dpsk.mechanisms.selection import _Exponents
 from dpsk.privacy import BoundedRangeCost, GaussianCost, PureCost
 from dpsk.testing import check_mechanism, neighbouring_scores
 
@@ -196,6 +198,16 @@ def test_close_coins_are_exact_in_selection(monkeypatch, kind):
     assert p_value(counts, right[[1, 0, 3, 2]]) < ERROR
 
 
+def test_the_exact_exponent_keeps_every_digit():
+    """What decides a close coin is eta * gap / reach itself, also where gap and reach fit into no float."""
+    scores = np.array([2**60 + 3, 2, 2**54 + 5])
+    exponents = _Exponents(scores, 0.1, 3.7)
+    for i, gap in enumerate([2**60 + 1, 0, 2**54 + 3]):
+        exact = gap * Fraction(0.1) / Fraction(3.7)
+        assert exponents.exact(i)(53) == (exact, exact)
+        assert exponents.floats[i] == pytest.approx(float(exact), rel=2.0**-50)
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_equal_scores_are_equally_likely(mechanism):
     """Up to the rule of NoisyMin, which gives equal noisy scores to the lowest index: no matter on a fine grid."""
@@ -212,7 +224,7 @@ def test_one_score_is_always_chosen(mechanism):
 def test_the_order_of_entries_does_not_matter(mechanism):
     """A chosen entry is named by its place in the vector that was given."""
     scores = [900, 900, 0, 900]
-    assert sample(replace(mechanism), scores, linf(8.0, True), n=100).tolist() == [0, 0, 100, 0]
+    assert sample(mechanism, scores, linf(8.0, True), n=100).tolist() == [0, 0, 100, 0]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)

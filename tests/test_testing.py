@@ -35,14 +35,14 @@ def test_check_rows_accepts_a_backend_outside_the_package():
 
 @pytest.mark.parametrize("what", ["float32", "a row lost", "no intercept"])
 def test_check_rows_catches(what):
-    def make(X, y, *, fit_intercept):
+    def make(X, y, *, n_classes, fit_intercept):
         if what == "float32":
             X = X.clip(-1e30, 1e30).astype(np.float32)
         if what == "a row lost" and len(y) > 1:
             X, y = X[1:], y[1:]
         if what == "no intercept":
             fit_intercept = False
-        return ArrayRows(X, y, fit_intercept=fit_intercept)
+        return ArrayRows(X, y, n_classes=n_classes, fit_intercept=fit_intercept)
 
     with pytest.raises(AssertionError):
         check_rows(make)
@@ -111,6 +111,15 @@ PEEKS = {
     "sets an attribute": "data.adjacency = 'replace'",
     "testing": "from dpsk.testing import find_peeks",
     "star": "from dpsk.data import *",
+    "mechanism by inheritance": "\n            class M(Gaussian):\n                cost = None",
+    "own loss": "\n            class L(Logistic):\n                pass",
+    "lambda as a method": "\n            class M:\n                __call__ = lambda self, v, s, b: v",
+    "pattern": "\n            match sealed:\n                case PrivateData(_contents=c): w = c",
+    "own contents": "w = self._contents",
+    "format": "w = '{0._contents}'.format(sealed)",
+    "attrgetter": "w = typing.operator.attrgetter('_contents')(sealed)",
+    "module of a module": "from dpsk.mechanisms.randomness import os",
+    "made class": "from dataclasses import make_dataclass",
 }
 
 
@@ -129,7 +138,7 @@ def test_the_planted_solver_is_honest_without_its_plant(tmp_path):
     plant(tmp_path, "pass")
 
 
-@pytest.mark.parametrize("peek", [name for name in PEEKS if name not in ("star", "numpy.random")])
+@pytest.mark.parametrize("peek", [name for name in PEEKS if name != "star"])
 def test_a_planted_solver_that_peeks_fails_the_suite(peek, tmp_path):
     with pytest.raises(AssertionError, match="must not see"):
         plant(tmp_path, PEEKS[peek])

@@ -19,13 +19,22 @@ import math
 
 import numpy as np
 
+from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats
 
-__all__ = ["CHUNK_ROWS", "UNIT_BITS", "WEIGHT_BITS", "power_of_two_above", "weights_on_grid"]
+__all__ = ["CHUNK_ROWS", "UNIT_BITS", "WEIGHT_BITS", "check_clip", "power_of_two_above", "weights_on_grid"]
 
 UNIT_BITS = 18
 WEIGHT_BITS = 30
 CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)
+
+
+def check_clip(clip: float) -> float:
+    """Return ``clip`` as a float; raise ValueError unless its grids stay far from the smallest and largest floats."""
+    clip = positive("clip", clip)
+    if not 2.0**-100 <= clip <= 2.0**100:
+        raise ValueError(f"clip={clip!r} must lie between 2**-100 and 2**100")
+    return clip
 
 
 def power_of_two_above(x: float) -> float:
@@ -40,7 +49,7 @@ def weights_on_grid(w: Floats, spacing: float = 0.0) -> tuple[Floats, float]:
     Weights that already lie on a somewhat finer grid, as the points of a line do, are returned as they are as long as
     their products stay exact.
     """
-    w = np.asarray(w, dtype=np.float64)
+    w = np.array(w, dtype=np.float64)
     size = float(np.abs(w).sum(axis=0).max(initial=0.0))
     if not size < 2.0**400:
         raise ValueError("weights must be finite and below 2**400 in l1 norm")

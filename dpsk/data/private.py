@@ -48,29 +48,39 @@ class Sealed:
     :meth:`PrivateData.release`.
     """
 
-    __slots__ = ("_contents", "_owner", "_shift", "label", "sensitivity", "unit")
+    __slots__ = ("_contents", "_owner", "_shift", "label", "sensitivity", "shape", "unit")
 
     def __init__(
         self,
         contents: Integers,
         owner: PrivateData,
         *,
+        shape: tuple[int, ...],
         unit: float,
         sensitivity: Sensitivity,
         label: str,
         shift: Integers | int = 0,
     ) -> None:
         self._contents, self._owner, self._shift = contents, owner, shift
-        self.unit, self.sensitivity, self.label = unit, sensitivity, label
+        self.shape, self.unit, self.sensitivity, self.label = shape, unit, sensitivity, label
 
     def __add__(self, public: ArrayLike) -> Sealed:
-        """Return the statistic plus a public array, rounded to the grid: the sensitivity stays the same."""
+        """Return the statistic plus a public number or array of its shape, rounded to the grid.
+
+        The sensitivity stays the same. A shape that would broadcast is refused: one price would buy many releases.
+        """
         shift = np.asarray(public, dtype=np.float64)
-        if not (np.abs(shift) < 2.0**60 * self.unit).all():
-            raise ValueError(f"a shift of {self.label!r} must be finite and below 2**60 grid units of {self.unit:g}")
+        if shift.ndim > 0 and shift.shape != self.shape:
+            raise ValueError(f"a shift of {self.label!r} must have its shape {self.shape}, not {shift.shape}")
+        bound = 2.0**60 * self.unit
+        if not (np.abs(shift) < bound).all() or not (np.abs(shift + self._shift * self.unit) < bound).all():
+            raise ValueError(
+                f"shifts of {self.label!r} must be finite and below 2**60 grid units of {self.unit:g} in all"
+            )
         return Sealed(
             self._contents,
             self._owner,
+            shape=self.shape,
             unit=self.unit,
             sensitivity=self.sensitivity,
             label=self.label,
@@ -155,7 +165,11 @@ class PrivateData:
         left of it a new order begins. A release on a batch costs as much as on all rows: nothing is claimed for
         the sampling.
         """
-        if size is None or size >= self.n_rows:
+        if size is None:
+            return self
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise ValueError(f"size={size!r} must be None or an integer >= 1")
+        if size >= self.n_rows:
             return self
         if len(self._order) < size:
             self._order = permutation(self.n_rows, self._bits)
@@ -166,9 +180,14 @@ class PrivateData:
         """Compute a query over all rows and seal the result. Nothing is spent."""
         if not isinstance(query, Query):
             raise TypeError(f"measure takes a Query, not {type(query).__name__}")
+        with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
+            contents = self._rows.total(query)
+        if contents.dtype != np.int64:
+            raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
         return Sealed(
-            self._rows.total(query),
+            contents,
             self,
+            shape=contents.shape,
             unit=query.unit,
             sensitivity=query.sensitivity(self.adjacency),
             label=query.label,
@@ -187,11 +206,18 @@ class PrivateData:
         if sealed._owner is not self:
             raise ValueError(f"{sealed!r} was measured on other data: each PrivateData opens only its own seals")
         mechanism.check(sealed.sensitivity)
+        if mechanism.selects and len(sealed.shape) != 1:
+            raise ValueError(
+                f"{type(mechanism).__name__} chooses along one axis, but {sealed!r} has {len(sealed.shape)}"
+            )
         self._ledger.charge(mechanism.cost, sealed.label)
-        released = mechanism(sealed._contents + sealed._shift, sealed.sensitivity, self._bits)
-        if isinstance(released, int):
-            return released
-        scaled: Floats | NDArray[Any] = released * sealed.unit
+        with np.errstate(all="ignore"):
+            released = mechanism(sealed._contents + sealed._shift, sealed.sensitivity, self._bits)
+            if isinstance(released, int):
+                return released
+            if released.shape != sealed.shape:
+                raise TypeError(f"{type(mechanism).__name__} changed the shape of {sealed!r}")
+            scaled: Floats | NDArray[Any] = released * sealed.unit
         return scaled
 
     def report(self) -> PrivacySpent:

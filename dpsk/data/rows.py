@@ -74,6 +74,7 @@ class Chunk:
     scale: Floats
     norm: Floats
     y: Labels
+    n_classes: int | None
     memory: Memory = field(default_factory=Memory)
 
     def __len__(self) -> int:
@@ -82,7 +83,8 @@ class Chunk:
     def take(self, indices: Integers) -> Chunk:
         """Return a chunk of these rows, without memory."""
         constant = None if self.constant is None else self.constant[indices]
-        return Chunk(self.units[indices], constant, self.scale[indices], self.norm[indices], self.y[indices])
+        scale, norm, y = self.scale[indices], self.norm[indices], self.y[indices]
+        return Chunk(self.units[indices], constant, scale, norm, y, self.n_classes)
 
     def scores(self, w: Floats) -> Floats:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
@@ -109,9 +111,10 @@ class Chunk:
         return total
 
     def _product(self, w: Floats) -> Floats:
-        expected = self.units.shape[1] + (self.constant is not None)
-        if len(w) != expected:
-            raise ValueError(f"weights have {len(w)} rows, but these data have {expected} parameters")
+        columns = () if self.n_classes is None else (self.n_classes,)
+        expected = (self.units.shape[1] + (self.constant is not None), *columns)
+        if w.shape != expected:
+            raise ValueError(f"weights have shape {w.shape}, but these data need {expected}")
         # columns first: the scores of one class lie side by side
         product: Floats = np.asfortranarray(self.units @ (w if self.constant is None else w[:-1]))
         if self.constant is not None:
@@ -182,7 +185,9 @@ class ArrayRows(ChunkRows):
     X : array or sparse matrix of shape (n_rows, n_features)
         Finite values.
     y : array of shape (n_rows,)
-        -1/+1, or class numbers.
+        -1/+1, or class numbers 0..n_classes-1.
+    n_classes : int or None
+        Public number of classes; None for labels -1/+1.
     fit_intercept : bool
         Whether a column of ones is appended.
     data_norm : float or None
@@ -197,12 +202,20 @@ class ArrayRows(ChunkRows):
         X: Matrix,
         y: Labels,
         *,
+        n_classes: int | None = None,
         fit_intercept: bool = True,
         data_norm: float | None = None,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
-        if X.ndim != 2 or len(y) != X.shape[0]:
-            raise ValueError("X must have two dimensions and as many rows as y")
+        y = np.array(y)
+        if X.ndim != 2 or y.shape != (X.shape[0],):
+            raise ValueError("X must have two dimensions, y one, and both as many rows")
+        allowed = (-1, 1) if n_classes is None else range(n_classes)
+        if not np.isin(y, allowed).all():
+            raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
+        if n_classes is not None:
+            y = y.astype(np.intp)
+        y.flags.writeable = False
         if not 1 <= X.shape[0] <= _MAX_ROWS:
             raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
         if not 1 <= chunk_rows <= CHUNK_ROWS:
@@ -210,7 +223,7 @@ class ArrayRows(ChunkRows):
         if data_norm is not None and not 0 < data_norm < _LARGEST_ENTRY:
             raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
         n_rows, n_features = X.shape
-        self._fit_intercept, self._data_norm = fit_intercept, data_norm
+        self._fit_intercept, self._data_norm, self._n_classes = fit_intercept, data_norm, n_classes
         mapped = isinstance(X, np.memmap)
         if sp.issparse(X):
             X = X.tocsr()
@@ -218,7 +231,6 @@ class ArrayRows(ChunkRows):
             X = _compressed(X)
         bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
         parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
-        y = np.asarray(y)
         if mapped:
             for rows in parts:
                 _require_finite(X[rows])
@@ -243,9 +255,9 @@ class ArrayRows(ChunkRows):
         if self._fit_intercept:
             constant = np.trunc(2.0**UNIT_BITS / scale) * _GRID
             norm2 = norm2 + constant * constant
-        # sqrt of an inexact sum could come out too small in very wide data: 2^-30 covers up to 2^22 columns
-        norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-30), 1.0)
-        return Chunk(units, constant, scale, norm, y, memory)
+        # 2^-40 covers the rounding of the integer sum, of the constant's square and of the root
+        norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
+        return Chunk(units, constant, scale, norm, y, self._n_classes, memory)
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
@@ -265,15 +277,14 @@ class ArrayRows(ChunkRows):
             np.clip(x, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
             if self._data_norm is not None:
-                grown = x / scale[rows, None]
-                grown = np.copysign(np.ceil(np.abs(grown) * 2.0**UNIT_BITS) * _GRID, grown)
-                x *= self._shrink(scale[rows], np.square(grown).sum(axis=1))[:, None]
+                grown = np.ceil(np.abs(x) * (2.0**UNIT_BITS / scale[rows])[:, None])
+                x *= self._shrink(scale[rows], _sum_of_squares(grown))[:, None]
                 scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
             x *= (2.0**UNIT_BITS / scale[rows])[:, None]
             np.trunc(x, out=x)
+            norm2[rows] = _sum_of_squares(x)
             x *= _GRID
             units[rows] = x
-            norm2[rows] = np.einsum("ij,ij->i", x, x)
         return units, scale, norm2
 
     def _sparse_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
@@ -283,28 +294,39 @@ class ArrayRows(ChunkRows):
         np.clip(units.data, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=units.data)
         counts = np.diff(units.indptr)
 
-        def row_sums(values: Floats) -> Floats:
-            sums: Floats = sp.csr_matrix((values, units.indices, units.indptr), units.shape) @ np.ones(units.shape[1])
-            return sums
+        def sum_of_squares(steps: Floats) -> Floats:
+            squares = np.square(steps.astype(np.int64))
+            ones = np.ones(units.shape[1], dtype=np.int64)
+            sums = sp.csr_matrix((squares, units.indices, units.indptr), units.shape) @ ones
+            norm2: Floats = sums * _GRID**2
+            return norm2
 
         def row_scale() -> Floats:
             return self._row_scale(abs(units).max(axis=1).toarray().ravel())
 
         scale = row_scale()
         if self._data_norm is not None:
-            grown = np.ceil(np.abs(units.data) / np.repeat(scale, counts) * 2.0**UNIT_BITS) * _GRID
-            units.data *= np.repeat(self._shrink(scale, row_sums(grown * grown)), counts)
+            grown = np.ceil(np.abs(units.data) * np.repeat(2.0**UNIT_BITS / scale, counts))
+            units.data *= np.repeat(self._shrink(scale, sum_of_squares(grown)), counts)
             scale = row_scale()
         units.data *= np.repeat(2.0**UNIT_BITS / scale, counts)
         np.trunc(units.data, out=units.data)
+        norm2 = sum_of_squares(units.data)
         units.data *= _GRID
-        return units, scale, row_sums(units.data * units.data)
+        return units, scale, norm2
 
     def _shrink(self, scale: Floats, norm2: Floats) -> Floats:
         """Return the factors that bring rows with these (rounded up) unit norms within ``data_norm``."""
         bound = np.inf if self._data_norm is None else self._data_norm
         norm = np.maximum(scale * np.sqrt(norm2), bound)
         return np.where(norm > bound, bound * (1 - 2.0**-30) / norm, 1.0)
+
+
+def _sum_of_squares(steps: Floats) -> Floats:
+    """Return the squared norm of each row of integers, in units: summed as integers, so that no order matters."""
+    integers = steps.astype(np.int64)
+    squares: Floats = np.einsum("ij,ij->i", integers, integers) * _GRID**2
+    return squares
 
 
 def _compressed(X: NDArray[Any]) -> Matrix:

@@ -121,7 +121,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             )
         n_classes = len(classes)
         labels = codes if n_classes > 2 else 2.0 * codes - 1
-        rows = ArrayRows(X, labels, fit_intercept=bool(self.fit_intercept), data_norm=self.data_norm)
+        rows = ArrayRows(
+            X,
+            labels,
+            n_classes=n_classes if n_classes > 2 else None,
+            fit_intercept=bool(self.fit_intercept),
+            data_norm=self.data_norm,
+        )
         data = PrivateData(rows, Ledger(budget), bits, adjacency=self.adjacency)
         shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
         w = run(

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from ..privacy.costs import GaussianCost, PureCost
-from .base import Mechanism, Sensitivity, bounded, positive
+import numpy as np
+
+from ..privacy.costs import GaussianCost
+from .base import Mechanism, PureMechanism, Sensitivity
 from .exact import MAX_SCALE, Integers, discrete_laplace, rounded_gaussian
 from .randomness import Bits
 
@@ -19,6 +21,7 @@ def noise_scale(sensitivity: float, strength: float) -> int:
 
     Rounding up only adds noise: the release then costs a little less than what is charged.
     """
+    sensitivity, strength = (x.item() if isinstance(x, np.generic) else x for x in (sensitivity, strength))
     scale = math.ceil(Fraction(sensitivity) / Fraction(strength))
     if scale > MAX_SCALE:
         raise ValueError(
@@ -40,16 +43,14 @@ class Gaussian(Mechanism):
     """
 
     mu: float
-
-    def __post_init__(self) -> None:
-        positive("mu", self.mu)
+    norm = "l2"
 
     @property
     def cost(self) -> GaussianCost:
         return GaussianCost(self.mu)
 
     def check(self, sensitivity: Sensitivity) -> None:
-        bounded("l2", sensitivity.l2)
+        super().check(sensitivity)
         noise_scale(sensitivity.l2, self.mu)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Integers:
@@ -59,7 +60,7 @@ class Gaussian(Mechanism):
 
 
 @dataclass(frozen=True)
-class Laplace(Mechanism):
+class Laplace(PureMechanism):
     """The Laplace mechanism on the integer grid: discrete Laplace noise of scale >= (l1 sensitivity)/epsilon.
 
     Formal guarantees
@@ -68,17 +69,10 @@ class Laplace(Mechanism):
     is at most exp(l1/scale) <= exp(epsilon): epsilon-DP (Ghosh, Roughgarden & Sundararajan 2012).
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-
-    @property
-    def cost(self) -> PureCost:
-        return PureCost(self.epsilon)
+    norm = "l1"
 
     def check(self, sensitivity: Sensitivity) -> None:
-        bounded("l1", sensitivity.l1)
+        super().check(sensitivity)
         noise_scale(sensitivity.l1, self.epsilon)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Integers:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..privacy.conversions import largest_within
-from ..privacy.costs import Cost
+from ..privacy.costs import Cost, PureCost
 from ..privacy.currencies import Currency
 from .exact import Integers
 from .randomness import Bits
 
-__all__ = ["Mechanism", "Sensitivity", "bounded", "positive"]
+__all__ = ["Mechanism", "PureMechanism", "Sensitivity", "positive"]
 
 
 @dataclass(frozen=True)
@@ -34,21 +35,39 @@ class Sensitivity:
     linf: float
     monotone: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("l1", "l2", "linf"):  # plain Python numbers: narrow NumPy types overflow or round
+            value = getattr(self, name)
+            object.__setattr__(self, name, value.item() if isinstance(value, np.generic) else value)
+
 
 class Mechanism(ABC):
     """A randomised release: what it costs, and how it is drawn.
 
-    Subclasses are frozen dataclasses whose first field is their strength: the larger, the dearer.
+    Subclasses are frozen dataclasses whose first field is their strength: the larger, the dearer. ``norm`` names the
+    sensitivity that their noise is scaled by.
     """
+
+    norm: ClassVar[str]
+    selects: ClassVar[bool] = False
+    """Whether the release is the index of an entry rather than an array."""
+
+    def __post_init__(self) -> None:
+        strength = dataclasses.fields(cast(Any, self))[0].name
+        object.__setattr__(self, strength, positive(strength, getattr(self, strength)))
 
     @property
     @abstractmethod
     def cost(self) -> Cost:
         """The price of one release, whatever the value and its sensitivity."""
 
-    @abstractmethod
     def check(self, sensitivity: Sensitivity) -> None:
         """Raise ValueError if this sensitivity cannot be served; called before anything is charged."""
+        size = getattr(sensitivity, self.norm)
+        if not (size > 0 and math.isfinite(size)):
+            raise ValueError(
+                f"{self.norm} sensitivity {size!r}: this mechanism needs a query with a positive finite bound"
+            )
 
     @abstractmethod
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int | NDArray[Any]:
@@ -58,16 +77,24 @@ class Mechanism(ABC):
     def priced(cls, price: float, currency: Currency, **options: Any) -> Self:
         """Return the strongest mechanism whose cost does not exceed ``price`` in ``currency``."""
         build: Callable[..., Self] = cls
+        if not math.isfinite(currency.price(build(1.0, **options).cost)):
+            raise ValueError(f"{cls.__name__} has no price in a budget kept in {currency.name}")
         return build(largest_within(lambda x: currency.price(build(x, **options).cost), price), **options)
 
 
-def positive(name: str, value: float) -> None:
-    """Raise ValueError unless ``value`` is positive and finite."""
+@dataclass(frozen=True)
+class PureMechanism(Mechanism):
+    """A mechanism whose strength is its pure epsilon."""
+
+    epsilon: float
+
+    @property
+    def cost(self) -> PureCost:
+        return PureCost(self.epsilon)
+
+
+def positive(name: str, value: float) -> float:
+    """Return ``value`` as a Python float; raise ValueError unless it is positive and finite."""
     if not (isinstance(value, int | float | np.floating | np.integer) and value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}={value!r} must be a positive finite number")
-
-
-def bounded(norm: str, value: float) -> None:
-    """Raise ValueError unless a query bounds this norm."""
-    if not (value > 0 and math.isfinite(value)):
-        raise ValueError(f"{norm} sensitivity {value!r}: this mechanism needs a query with a positive finite bound")
+    return float(value)

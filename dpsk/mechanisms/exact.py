@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -53,8 +53,8 @@ def words(n: int, bits: Bits) -> NDArray[np.uint64]:
 def bernoulli_exp(exponent: Floats, refine: Callable[[int], Refine], bits: Bits) -> NDArray[np.bool_]:
     """Flip one coin per entry, heads with probability exactly ``exp(-exponent)``.
 
-    ``exponent`` holds non-negative floats with a relative error below 2^-50; ``refine(i)`` returns the exact value
-    of entry i as brackets that close as more digits are asked for. It is called only for the undecided.
+    ``exponent`` holds non-negative floats whose ``exp`` is off by less than 2^-49; ``refine(i)`` returns the exact
+    value of entry i as brackets that close as more digits are asked for. It is called only for the undecided.
     """
     uniform = words(len(exponent), bits) >> np.uint64(11)
     gap = uniform * 2.0**-53 - np.exp(-exponent)
@@ -79,8 +79,7 @@ def _decide(uniform: int, refine: Refine, bits: Bits) -> bool:
 
 def _scaled_exp(exponent: Fraction, length: int) -> int:
     """Return ``exp(-exponent) * 2**length`` rounded down, off by at most one."""
-    with localcontext() as context:
-        context.prec = length // 3 + 25
+    with localcontext(Context(prec=length // 3 + 25, traps=[])):
         value = (-Decimal(exponent.numerator) / Decimal(exponent.denominator)).exp()
         return int(value * 2**length)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import NoReturn, Protocol
 
 import numpy as np
@@ -27,27 +28,45 @@ def _refuse_copy(self: object, *_: object) -> NoReturn:
     raise TypeError(f"{type(self).__name__} cannot be copied or pickled: a copy would repeat the same noise")
 
 
+class _Block(threading.local):
+    """What one thread has fetched and not used yet."""
+
+    buffer = b""
+    position = 0
+    generation = -1
+
+
+_generation = 0  # how many forks lie between this process and the first
+
+
+def _count_fork() -> None:
+    global _generation
+    _generation += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
 class SystemBits:
     """Bits from the operating system's cryptographic generator, fetched in blocks.
 
-    A forked child drops the block it inherited, so parent and child never share noise.
+    Each thread has a block of its own, and a forked child drops the one it inherited: no byte is given out twice.
     """
 
     private = True
 
     def __init__(self) -> None:
-        self._buffer = b""
-        self._position = 0
-        self._process = os.getpid()
+        self._block = _Block()
 
     def take(self, n_bytes: int) -> bytes:
-        end = self._position + n_bytes
-        if end > len(self._buffer) or self._process != os.getpid():
-            self._process = os.getpid()
-            self._buffer = os.urandom(max(_BUFFER_BYTES, n_bytes))
-            self._position, end = 0, n_bytes
-        taken = self._buffer[self._position : end]
-        self._position = end
+        block = self._block
+        end = block.position + n_bytes
+        if end > len(block.buffer) or block.generation != _generation:
+            block.buffer = os.urandom(max(_BUFFER_BYTES, n_bytes))
+            block.position, block.generation, end = 0, _generation, n_bytes
+        taken = block.buffer[block.position : end]
+        block.position = end
         return taken
 
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from ..privacy.costs import BoundedRangeCost, PureCost
+from ..privacy.costs import BoundedRangeCost
 from .additive import noise_scale
-from .base import Mechanism, Sensitivity, bounded, positive
+from .base import Mechanism, PureMechanism, Sensitivity
 from .exact import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, permutation, uniform_below
 from .randomness import Bits
 
@@ -29,9 +29,11 @@ class _Exponents:
     """``strength * (score - smallest score) / reach`` for every entry: as floats, and exactly."""
 
     def __init__(self, scores: Integers, strength: float, reach: float) -> None:
-        self._gaps = scores - scores.min()
+        # differences of 64-bit integers need 64 bits without a sign
+        self._gaps = scores.astype(np.int64).view(np.uint64) - np.int64(scores.min()).view(np.uint64)
         self._slope = Fraction(strength) / Fraction(reach)
-        self.floats: Floats = self._gaps * float(self._slope)
+        # beyond the largest float every gap but 0 means a probability of 0 to all digits
+        self.floats: Floats = self._gaps.astype(np.float64) * float(min(self._slope, Fraction(1e308)))
 
     def exact(self, index: int) -> Refine:
         return exactly(int(self._gaps[index]) * self._slope)
@@ -51,16 +53,12 @@ class ArgMin(Mechanism):
     """
 
     eta: float
-
-    def __post_init__(self) -> None:
-        positive("eta", self.eta)
+    norm = "linf"
+    selects = True
 
     @property
     def cost(self) -> BoundedRangeCost:
         return BoundedRangeCost(self.eta)
-
-    def check(self, sensitivity: Sensitivity) -> None:
-        bounded("linf", sensitivity.linf)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
         self.check(sensitivity)
@@ -75,7 +73,7 @@ class ArgMin(Mechanism):
 
 
 @dataclass(frozen=True)
-class PermuteAndFlip(Mechanism):
+class PermuteAndFlip(PureMechanism):
     """Permute-and-flip: in random order, take the first entry whose coin exp(-epsilon * gap / reach) shows heads.
 
     Formal guarantees
@@ -84,17 +82,8 @@ class PermuteAndFlip(Mechanism):
     al. 2021). It is not epsilon-bounded-range, so its zCDP cost is that of pure DP.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-
-    @property
-    def cost(self) -> PureCost:
-        return PureCost(self.epsilon)
-
-    def check(self, sensitivity: Sensitivity) -> None:
-        bounded("linf", sensitivity.linf)
+    norm = "linf"
+    selects = True
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
         self.check(sensitivity)
@@ -105,7 +94,7 @@ class PermuteAndFlip(Mechanism):
 
 
 @dataclass(frozen=True)
-class NoisyMin(Mechanism):
+class NoisyMin(PureMechanism):
     """NoisyMax of Lee & Kifer (2018), Algorithm 1, applied to the negative scores.
 
     ``noise="laplace"`` is the general form, ``noise="exponential"`` the one for monotone scores; both have scale
@@ -119,20 +108,17 @@ class NoisyMin(Mechanism):
     Ties go to the lowest index, which is part of the threshold.
     """
 
-    epsilon: float
     noise: str = "laplace"
+    norm = "linf"
+    selects = True
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        super().__post_init__()
         if self.noise not in ("laplace", "exponential"):
             raise ValueError(f"noise={self.noise!r} must be 'laplace' or 'exponential'")
 
-    @property
-    def cost(self) -> PureCost:
-        return PureCost(self.epsilon)
-
     def check(self, sensitivity: Sensitivity) -> None:
-        bounded("linf", sensitivity.linf)
+        super().check(sensitivity)
         noise_scale(_reach(sensitivity), self.epsilon)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from ..privacy.costs import PureCost
-from .base import Mechanism, Sensitivity, bounded, positive
+from .base import PureMechanism, Sensitivity
 from .exact import Floats, Integers, words
 from .randomness import Bits
 
@@ -16,7 +15,7 @@ __all__ = ["NormGamma"]
 
 
 @dataclass(frozen=True)
-class NormGamma(Mechanism):
+class NormGamma(PureMechanism):
     """Noise with density proportional to exp(-epsilon * ||z||_2 / l2 sensitivity).
 
     Formal guarantees
@@ -28,25 +27,20 @@ class NormGamma(Mechanism):
     (53 bits), and no exact sampler is known to us. Prefer Gaussian noise where a positive delta is acceptable.
     """
 
-    epsilon: float
-
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-
-    @property
-    def cost(self) -> PureCost:
-        return PureCost(self.epsilon)
+    norm = "l2"
 
     def check(self, sensitivity: Sensitivity) -> None:
-        bounded("l2", sensitivity.l2)
+        super().check(sensitivity)
+        if not sensitivity.l2 / self.epsilon < 2.0**500:
+            raise ValueError(f"epsilon={self.epsilon!r} is too small for an l2 sensitivity of {sensitivity.l2!r}")
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Floats:
         self.check(sensitivity)
         size = value.size
         direction = ndtri(_open_uniform(size, bits))
         # a Gamma(d, 1) variable is the sum of d exponentials
-        norm = -np.log(_open_uniform(size, bits)).sum() * (sensitivity.l2 / self.epsilon)
-        noise: Floats = direction * (norm / np.linalg.norm(direction))
+        length = -np.log(_open_uniform(size, bits)).sum() * (sensitivity.l2 / self.epsilon)
+        noise: Floats = direction * (length / np.linalg.norm(direction))
         noisy: Floats = value + noise.reshape(value.shape)
         return noisy
 

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_expit, ndtr, ndtri
+from scipy.special import erfcx, erfinv, log_expit, ndtr, ndtri_exp
 
 __all__ = [
     "bounded_range_mu",
@@ -28,6 +28,7 @@ __all__ = [
     "largest_within",
     "paper_rho",
     "pure_delta",
+    "pure_epsilon",
     "pure_mu",
     "pure_rdp",
     "pure_rho",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 _SQRT_HALF = math.sqrt(0.5)
+_HUGE = 1e75  # a parameter beyond which no finite epsilon is worth stating
 
 
 # ---------------------------------------------------------------------------------------------- inverses
@@ -81,9 +83,13 @@ def _smallest_epsilon(delta_of: Callable[[float], float], delta: float, upper: f
     def gap(epsilon: float) -> float:
         return math.log(max(delta_of(epsilon), 5e-324)) - math.log(delta)
 
-    epsilon = float(brentq(gap, 0.0, upper, xtol=1e-300, rtol=1e-14))
+    return _safe_epsilon(float(brentq(gap, 0.0, upper, xtol=1e-300, rtol=1e-14)), delta_of, delta)
+
+
+def _safe_epsilon(epsilon: float, delta_of: Callable[[float], float], delta: float) -> float:
+    """Return ``epsilon``, or the next larger one that keeps ``delta_of(epsilon) <= delta`` in floating point."""
     step = max(epsilon, 1e-300) * 2.0**-52
-    while delta_of(epsilon) > delta:
+    while epsilon < math.inf and delta_of(epsilon) > delta:
         epsilon += step
         step *= 2
     return epsilon
@@ -107,22 +113,38 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
     Theorem (Balle & Wang 2018; Dong, Roth & Su 2022): exactly
     ``Phi(-epsilon/mu + mu/2) - exp(epsilon) * Phi(-epsilon/mu - mu/2)``. Both terms share the factor
-    ``exp(-a**2/2)``, which is taken out so that their difference keeps its digits.
+    ``exp(-a**2/2)``, which is taken out so that their difference keeps its digits; for a small mu the difference is
+    taken by a series.
     """
     _check(epsilon=epsilon, mu=mu)
     if mu == 0 or epsilon == math.inf:
         return 0.0
     a = -epsilon / mu + mu / 2
     b = -epsilon / mu - mu / 2
+    if mu < 1e-3:
+        return 0.5 * math.exp(-a * a / 2) * _erfcx_drop(epsilon / mu * _SQRT_HALF, mu * _SQRT_HALF)
     if a > 0:
         tail = 0.5 * math.exp(-a * a / 2) * float(erfcx(-b * _SQRT_HALF))
         return float(ndtr(a)) - tail
     return 0.5 * math.exp(-a * a / 2) * float(erfcx(-a * _SQRT_HALF) - erfcx(-b * _SQRT_HALF))
 
 
+def _erfcx_drop(x: float, h: float) -> float:
+    """Return ``erfcx(x - h/2) - erfcx(x + h/2)`` for a small h, by derivatives: erfcx' = 2x erfcx - 2/sqrt(pi)."""
+    value = float(erfcx(x))
+    first = 2 * x * value - 2 / math.sqrt(math.pi)
+    if x > 1e4:  # the difference above cancels; its asymptotic series does not
+        first = -(1 - 1.5 / (x * x)) / (math.sqrt(math.pi) * x * x)
+    second = 2 * value + 2 * x * first
+    third = 4 * first + 2 * x * second
+    return -(h * first + h**3 / 24 * third)
+
+
 def gaussian_epsilon(delta: float, mu: float) -> float:
     """Return the smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP."""
     _check(delta=delta, mu=mu)
+    if mu > _HUGE:
+        return math.inf
     return _smallest_epsilon(lambda e: gaussian_delta(e, mu), delta, max(mu, mu * mu, 1e-300))
 
 
@@ -146,6 +168,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
     _check(epsilon=epsilon, rho=rho)
     if rho == 0 or epsilon == math.inf:
         return 0.0
+    rho = max(rho, 1e-300 * (1 + epsilon))  # a larger rho is on the safe side, and the best order stays a float
 
     def slope(t: float) -> float:
         excess = math.exp(t)
@@ -168,7 +191,9 @@ def _log_renyi_delta(excess: float, renyi: float, epsilon: float) -> float:
 def zcdp_epsilon(delta: float, rho: float) -> float:
     """Return the smallest epsilon for which ``zcdp_delta(epsilon, rho) <= delta``."""
     _check(delta=delta, rho=rho)
-    upper = rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    if rho > _HUGE:
+        return math.inf
+    upper = rho + 2 * math.sqrt(-rho * math.log(delta))
     return _smallest_epsilon(lambda e: zcdp_delta(e, rho), delta, max(upper, 1e-300))
 
 
@@ -185,7 +210,9 @@ def paper_rho(epsilon: float, delta: float) -> float:
     and smaller than :func:`zcdp_rho`; kept to reproduce the paper's numbers.
     """
     _check(epsilon=epsilon, delta=delta)
-    log_inverse = math.log(1 / delta)
+    if epsilon == math.inf:
+        return math.inf
+    log_inverse = -math.log(delta)
     return (epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))) ** 2
 
 
@@ -198,6 +225,8 @@ def _check_orders(orders: Sequence[float], values: Sequence[float]) -> None:
     for order, value in zip(orders, values, strict=True):
         if not order > 1:
             raise ValueError(f"order={order!r} must be greater than 1")
+        if order == math.inf:
+            raise ValueError(f"order={order!r} must be finite: at infinity the divergence is the pure epsilon")
         if not value >= 0:
             raise ValueError(f"a Renyi divergence of {value!r} at order {order!r} must be a number >= 0")
 
@@ -220,10 +249,10 @@ def rdp_epsilon(orders: Sequence[float], values: Sequence[float], delta: float) 
     _check(delta=delta)
     _check_orders(orders, values)
     at = (
-        value + (math.log(1 / delta) - math.log(a)) / (a - 1) + math.log1p(-1 / a)
+        value - (math.log(delta) + math.log(a)) / (a - 1) + math.log1p(-1 / a)
         for a, value in zip(orders, values, strict=True)
     )
-    return max(0.0, min(at))
+    return _safe_epsilon(max(0.0, min(at)), lambda epsilon: rdp_delta(orders, values, epsilon), delta)
 
 
 # ------------------------------------------------------------------------- pure DP and bounded range
@@ -239,6 +268,16 @@ def pure_delta(epsilon: float, pure: float) -> float:
     if epsilon >= pure:
         return 0.0
     return -math.expm1(epsilon - pure) * math.exp(log_expit(pure))
+
+
+def pure_epsilon(delta: float, pure: float) -> float:
+    """Return the smallest epsilon for which a ``pure``-DP mechanism is (epsilon, delta)-DP."""
+    _check(pure=pure)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta={delta!r} must lie in [0, 1)")
+    lost = delta * (1 + math.exp(-pure))
+    epsilon = max(0.0, pure + math.log1p(-lost)) if lost < 1 else 0.0
+    return _safe_epsilon(epsilon, lambda e: pure_delta(e, pure), delta)
 
 
 def pure_rho(pure: float) -> float:
@@ -259,7 +298,9 @@ def pure_mu(pure: float) -> float:
     mu-GDP passes through that point, is convex and symmetric, so it lies below both lines.
     """
     _check(pure=pure)
-    return -2 * float(ndtri(math.exp(log_expit(-pure))))
+    if pure < 1:
+        return 2 * math.sqrt(2) * float(erfinv(math.tanh(pure / 2)))
+    return -2 * float(ndtri_exp(log_expit(-pure)))
 
 
 def pure_rdp(order: float, pure: float) -> float:
@@ -274,21 +315,22 @@ def pure_rdp(order: float, pure: float) -> float:
     if order == math.inf:
         return pure
     excess = order - 1
-    # sum of probabilities times ratio^(a-1), as 1 + something small, so that a -> 1 and pure -> 0 keep their digits
+    x = excess * pure
+    if x < 1:  # as 1 + something small, so that a -> 1 and pure -> 0 keep their digits
+        return math.log1p(2 * math.sinh(x / 2) ** 2 + math.tanh(pure / 2) * math.sinh(x)) / excess
     yes, no = math.exp(log_expit(pure)), math.exp(log_expit(-pure))
-    if excess * pure < 1:
-        return math.log1p(yes * math.expm1(excess * pure) + no * math.expm1(-excess * pure)) / excess
     return pure + math.log(yes + no * math.exp(-2 * excess * pure)) / excess
 
 
 def bounded_range_rho(eta: float) -> float:
-    """Return the zCDP cost ``eta**2 / 8`` of an eta-bounded-range mechanism.
+    """Return the zCDP cost ``eta**2 / 8`` of an eta-bounded-range mechanism, or that of pure DP if it is less.
 
     Theorem (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021): the log-ratio of two neighbouring output
-    distributions lies in an interval of length eta; Hoeffding's lemma bounds its moments.
+    distributions lies in an interval of length eta; Hoeffding's lemma bounds its moments. The interval contains 0, so
+    the mechanism is eta-DP as well, which is the better bound for eta above 8.
     """
     _check(eta=eta)
-    return eta * eta / 8
+    return min(eta * eta / 8, pure_rho(eta))
 
 
 def bounded_range_mu(eta: float) -> float:

@@ -35,12 +35,14 @@ class Cost(Protocol):
         """Renyi divergence of this order."""
 
     def delta(self, epsilon: float) -> float:
-        """Smallest delta known for this epsilon."""
+        """A delta for which the release is (epsilon, delta)-DP."""
 
 
-def _check_positive(name: str, value: float) -> None:
+def _positive(name: str, value: float) -> float:
+    """Return ``value`` as a Python float: arithmetic in a narrow NumPy type would underprice it."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}={value!r} must be a positive finite number")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class GaussianCost:
     mu: float
 
     def __post_init__(self) -> None:
-        _check_positive("mu", self.mu)
+        object.__setattr__(self, "mu", _positive("mu", self.mu))
 
     @property
     def epsilon(self) -> float:
@@ -75,7 +77,7 @@ class PureCost:
     epsilon: float
 
     def __post_init__(self) -> None:
-        _check_positive("epsilon", self.epsilon)
+        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
 
     @property
     def rho(self) -> float:
@@ -99,7 +101,7 @@ class BoundedRangeCost:
     eta: float
 
     def __post_init__(self) -> None:
-        _check_positive("eta", self.eta)
+        object.__setattr__(self, "eta", _positive("eta", self.eta))
 
     @property
     def epsilon(self) -> float:

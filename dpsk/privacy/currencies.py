@@ -34,7 +34,7 @@ class Currency(Protocol):
         """Return what one release costs; ``inf`` where it cannot be bought in this currency."""
 
     def limit(self, epsilon: float, delta: float) -> float:
-        """Return the largest limit that guarantees (epsilon, delta)."""
+        """Return a limit that guarantees (epsilon, delta), the largest that the conversion proves."""
 
     def epsilon(self, limit: float, delta: float) -> float:
         """Return the epsilon that ``limit`` guarantees at ``delta``."""
@@ -95,8 +95,7 @@ class GaussianDP:
 
     def limit(self, epsilon: float, delta: float) -> float:
         _needs_delta(self.name, delta)
-        mu = conversions.gaussian_mu(epsilon, delta)
-        return mu * mu * (1 - 2.0**-50)  # its square root must not come back above mu
+        return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
         return conversions.gaussian_epsilon(delta, math.sqrt(limit)) if delta > 0 else math.inf
@@ -132,12 +131,11 @@ class RenyiDP:
 
     def limit(self, epsilon: float, delta: float) -> float:
         _needs_delta(self.name, delta)
-        limit = epsilon - conversions.rdp_epsilon([self.order], [0.0], delta)
-        if limit <= 0:
+        if self.delta(0.0, epsilon) >= delta:
             raise ValueError(
                 f"order={self.order!r} is too small to promise epsilon={epsilon!r} at delta={delta!r}: raise the order"
             )
-        return limit
+        return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
         return conversions.rdp_epsilon([self.order], [limit], delta) if delta > 0 else math.inf
@@ -168,9 +166,7 @@ class PureDP:
         return epsilon
 
     def epsilon(self, limit: float, delta: float) -> float:
-        # pure_delta(epsilon, limit) <= delta, solved for epsilon
-        lost = delta * (1 + math.exp(-limit))
-        return max(0.0, limit + math.log1p(-lost)) if lost < 1 else 0.0
+        return conversions.pure_epsilon(delta, limit)
 
     def delta(self, limit: float, epsilon: float) -> float:
         return conversions.pure_delta(epsilon, limit)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,6 +41,13 @@ class Budget:
     delta: float
     currency: Currency
     limit: float
+
+    def __post_init__(self) -> None:
+        if not self.currency.delta(self.limit, self.epsilon) <= self.delta:
+            raise ValueError(
+                f"{self.limit!r} {self.currency.name} does not guarantee ({self.epsilon!r}, {self.delta!r}): "
+                "use Budget.of or Budget.from_rho"
+            )
 
     @classmethod
     def of(cls, epsilon: float, delta: float, *, currency: Currency | None = None, conversion: str = "exact") -> Budget:
@@ -98,6 +106,7 @@ class Ledger:
         self._charged = Fraction(0)
         self._releases: dict[tuple[str, float], int] = {}
         self._lock = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def budget(self) -> Budget:
@@ -140,6 +149,8 @@ class Ledger:
                 f"{label!r} costs {price!r} {self.budget.currency.name}: a price must be positive and finite. "
                 f"{type(cost).__name__} may have no price in this currency"
             )
+        if self._process != os.getpid():
+            raise RuntimeError("this ledger belongs to the process that opened it: a forked copy is a second budget")
         total = times * Fraction(price)
         with self._lock:
             if self._charged + total > self._limit:

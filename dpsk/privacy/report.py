@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 from .currencies import Currency
@@ -51,6 +52,10 @@ class PrivacySpent:
     adjacency: str
     private: bool
     releases: tuple[Release, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.adjacency not in NEIGHBOURS:
+            raise ValueError(f"adjacency={self.adjacency!r} must be one of {sorted(NEIGHBOURS)}")
 
     @classmethod
     def of(cls, ledger: Ledger, *, adjacency: str, private: bool) -> PrivacySpent:
@@ -102,17 +107,17 @@ class PrivacySpent:
         )
 
     def _guarantee(self) -> str:
-        text = f"({self.epsilon:.4g}, {self.delta:.3g})-differential privacy"
-        return text if self.rho is None else f"{text} ({self.rho:.4g}-zCDP)"
+        text = f"({_up(self.epsilon, 4)}, {_up(self.delta, 3)})-differential privacy"
+        return text if self.rho is None else f"{text} ({_up(self.rho, 4)}-zCDP)"
 
     def _groups(self) -> str:
         try:
-            two, ten = (self.epsilon_for_group(k) for k in (2, 10))
+            two, ten = (_up(self.epsilon_for_group(k), 3) for k in (2, 10))
         except ValueError:
             return ""
         return (
-            f"A person who contributed several rows is protected less: at the same delta epsilon is {two:.3g} for 2 "
-            f"rows and {ten:.3g} for 10. "
+            f"A person who contributed several rows is protected less: at the same delta epsilon is {two} for 2 "
+            f"rows and {ten} for 10. "
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,6 +132,15 @@ class PrivacySpent:
         used = 100 * self.charged / self.limit
         count = sum(release.count for release in self.releases)
         return (
-            f"PrivacySpent(epsilon={self.epsilon:.4g}, delta={self.delta:.3g}, adjacency={self.adjacency!r}, "
+            f"PrivacySpent(epsilon={_up(self.epsilon, 4)}, delta={_up(self.delta, 3)}, adjacency={self.adjacency!r}, "
             f"private={self.private}; {count} releases used {used:.1f}% of {self.limit:.4g} {self.currency.name})"
         )
+
+
+def _up(value: float, digits: int) -> str:
+    """Return ``value`` with this many significant digits, rounded up: a report never promises more than the fit."""
+    if not 0 < value < math.inf:
+        return f"{value:g}"
+    exact = Decimal(repr(value))
+    unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
+    return f"{float(exact.quantize(unit, ROUND_CEILING)):.{digits}g}"

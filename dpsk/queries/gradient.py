@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..data.grid import UNIT_BITS, power_of_two_above, weights_on_grid
+from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk
-from ..losses import Loss
-from ..mechanisms.base import Sensitivity, positive
+from ..losses import Loss, check_weights, sum_of_classes
+from ..mechanisms.base import Sensitivity
 from ..mechanisms.exact import Floats, Integers
 
 __all__ = ["GradientSum"]
@@ -31,23 +31,30 @@ class GradientSum(Query):
     label = "gradient"
 
     def __init__(self, loss: Loss, w: Floats, *, clip: float) -> None:
-        positive("clip", clip)
-        self.loss, self.clip = loss, float(clip)
-        self.w, _ = weights_on_grid(w)
+        self.loss, self.clip = loss, check_clip(clip)
+        self.w, _ = weights_on_grid(check_weights(loss, w))
+        self.w.flags.writeable = False
         self._spacing = power_of_two_above(self.clip) * 2.0**-UNIT_BITS
         self.unit = self._spacing * 2.0**-UNIT_BITS
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         l2 = self.clip / self.unit * (2 if adjacency == "replace" else 1)
-        return Sensitivity(l1=l2 * np.sqrt(self.w.size), l2=l2, linf=l2)
+        return Sensitivity(l1=np.nextafter(l2 * np.sqrt(self.w.size), np.inf), l2=l2, linf=l2)
 
     def __call__(self, chunk: Chunk) -> Integers:
-        residuals = self.loss.derivative(chunk.scores(self.w), chunk.y)
+        scores = chunk.scores(self.w)
+        residuals = self.loss.derivative(scores, chunk.y)
+        if residuals.shape != scores.shape:
+            raise TypeError(f"{self.loss!r}.derivative changed the shape {scores.shape} of the scores")
         limit = (self.clip * (1 - 2.0**-30) / self._spacing) / chunk.norm
         factor = chunk.scale / self._spacing
         if residuals.ndim == 1:
             residuals = np.clip(residuals * factor, -limit, limit)
         else:
-            norm = factor * np.sqrt(np.square(residuals).sum(axis=1))
-            residuals = residuals * (factor * (limit / np.maximum(norm, limit)))[:, None]
+            # divide by the largest entry first: squares of the quotients neither overflow nor underflow
+            largest = np.abs(residuals).max(axis=1)
+            residuals = residuals / np.where(largest > 0, largest, 1.0)[:, None]
+            norm = np.sqrt(sum_of_classes(np.square(residuals)))
+            residuals *= np.minimum(factor * largest, limit / np.maximum(norm, 1.0))[:, None]
+        residuals[np.isnan(residuals)] = 0  # whatever a loss returns, the bound holds
         return chunk.total(np.trunc(residuals))

@@ -9,11 +9,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..data.grid import UNIT_BITS, power_of_two_above, weights_on_grid
+from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk, Line
-from ..losses import Loss, MarginLoss
-from ..mechanisms.base import Sensitivity, positive
+from ..losses import Loss, MarginLoss, check_weights
+from ..mechanisms.base import Sensitivity
 from ..mechanisms.exact import Floats, Integers
 
 __all__ = ["LossesAlong"]
@@ -44,10 +44,10 @@ class LossesAlong(Query):
     def __init__(
         self, loss: Loss, start: Floats, step: Floats, multiples: Sequence[float] | Floats, *, clip: float
     ) -> None:
-        positive("clip", clip)
-        self.loss, self.clip = loss, float(clip)
+        self.loss, self.clip = loss, check_clip(clip)
+        start, step = check_weights(loss, start), check_weights(loss, step)
         self.unit = power_of_two_above(self.clip) * 2.0**-_VALUE_BITS
-        self._line = _line(start, step, np.asarray(multiples, dtype=np.float64))
+        self._line = _line(start, step, np.array(multiples, dtype=np.float64))
 
     @property
     def points(self) -> Floats:
@@ -56,10 +56,15 @@ class LossesAlong(Query):
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         count, linf = len(self._line.multiples), self.clip / self.unit
-        return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf, linf=linf, monotone=adjacency == "zero-out")
+        return Sensitivity(
+            l1=count * linf, l2=np.nextafter(np.sqrt(count) * linf, np.inf), linf=linf, monotone=adjacency == "zero-out"
+        )
 
     def __call__(self, chunk: Chunk) -> Integers:
-        start, step = (self.loss.margins(scores, chunk.y) for scores in chunk.scores_along(self._line))
+        scores = chunk.scores_along(self._line)
+        start, step = (self.loss.margins(part, chunk.y) for part in scores)
+        if start.shape != scores[0].shape or step.shape != scores[1].shape:
+            raise TypeError(f"{self.loss!r}.margins changed the shape of the scores")
         if start.ndim == 1 and isinstance(self.loss, MarginLoss):
             return _margin_table(self.loss, self.clip, self.unit).sums(start, step, self._line.multiples)
         return self._direct_sums(start, step)
@@ -69,15 +74,20 @@ class LossesAlong(Query):
         for a in range(0, len(start), _BLOCK):
             rows = slice(a, a + _BLOCK)
             for j, multiple in enumerate(self._line.multiples):
-                losses = self.loss.of_margins(start[rows] + multiple * step[rows])
-                sums[j] += int(np.floor(np.clip(losses, 0, self.clip) / self.unit).sum())
+                margins = start[rows] + multiple * step[rows]
+                losses = self.loss.of_margins(margins)
+                if losses.shape != margins.shape[:1]:
+                    raise TypeError(f"{self.loss!r} must return one value per row")
+                # NaN counts as the clip: whatever a loss returns, the bound holds
+                losses = np.where(losses < self.clip, np.maximum(losses, 0), self.clip)
+                sums[j] += int(np.floor(losses / self.unit).sum())
         return sums
 
 
 def _line(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
     """Return the line on a common grid."""
-    if multiples.ndim != 1 or len(multiples) == 0 or not np.isfinite(multiples).all():
-        raise ValueError("multiples must be a non-empty sequence of finite numbers")
+    if multiples.ndim != 1 or len(multiples) == 0 or not (np.abs(multiples) < 2.0**60).all():
+        raise ValueError("multiples must be a non-empty sequence of finite numbers below 2**60")
     start, spacing = weights_on_grid(np.asarray(start, dtype=np.float64))
     step, _ = weights_on_grid(np.asarray(step, dtype=np.float64), spacing)
     if start.shape != step.shape:
@@ -88,6 +98,8 @@ def _line(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
     if not start.any():
         _, spacing = weights_on_grid(step)
     exact = bool((multiples == np.rint(multiples)).all() and reach < spacing * 2.0 ** (53 - UNIT_BITS))
+    for array in (start, step, multiples, points):
+        array.flags.writeable = False
     return Line(start, step, multiples, points, exact)
 
 
@@ -121,7 +133,7 @@ class _MarginTable:
             at += origin[a : a + width]
             np.clip(at, 0, last, out=at)
             np.copyto(index, at, casting="unsafe")
-            np.take(self.values, index, out=found, mode="wrap")
+            np.take(self.values, index, out=found, mode="clip")
             if width == _BLOCK:
                 # each run stays below 2^24, so float32 is exact in any order
                 sums += (found.reshape(-1, _RUN) @ ones).reshape(len(multiples), -1).astype(np.int64).sum(axis=1)
@@ -137,7 +149,8 @@ def _float32(x: Floats) -> NDArray[np.float32]:
 @lru_cache(maxsize=32)
 def _margin_table(loss: MarginLoss, clip: float, unit: float) -> _MarginTable:
     def steps(margins: Floats) -> Floats:
-        return np.floor(np.clip(loss.phi(margins), 0, clip) / unit)
+        losses = loss.phi(margins)
+        return np.floor(np.where(losses < clip, np.maximum(losses, 0), clip) / unit)
 
     # Between which margins does the clipped loss change at all? Signed powers of two, 60 to the octave.
     powers = 2.0 ** np.arange(-4, 30, 1 / 60)

@@ -1,0 +1,67 @@
+"""Conformance of a loss."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from ..losses import Loss
+from .common import random_labels, require
+
+__all__ = ["check_loss"]
+
+
+def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> None:
+    """Check values, derivatives, constants and overflow of a loss.
+
+    ``n_classes`` is None for scores of shape (n,) with labels -1/+1, K for scores (n, K) with labels 0..K-1.
+    """
+    rng = np.random.default_rng(seed)
+    name = repr(loss)
+    n = 4000
+    columns = () if n_classes is None else (n_classes,)
+    y = random_labels(n_classes, n, rng)
+    scores = rng.normal(size=(n, *columns)) * 10.0 ** rng.uniform(-2, 4, size=(n,) + (1,) * len(columns))
+    scores[:: n // 40] = rng.choice([-1e4, 0.0, 1e4], size=scores[:: n // 40].shape)
+    value, slope, curvature = loss.value(scores, y), loss.derivative(scores, y), loss.second_derivative(scores, y)
+
+    require(hash(loss) == hash(dataclasses.replace(loss)), f"{name} must be a frozen dataclass")  # type: ignore[type-var]
+    require(value.shape == (n,), f"{name}.value must return one number per row")
+    require(slope.shape == scores.shape, f"{name}.derivative must have the shape of the scores")
+    require(curvature.shape == (n, *columns, *columns), f"{name}.second_derivative must be (n,) or (n, K, K)")
+    for what, array in (("value", value), ("derivative", slope), ("second_derivative", curvature)):
+        require(np.isfinite(array).all(), f"{name}.{what} overflows for scores up to 1e4")
+    require((value >= 0).all(), f"{name}.value must not be negative: clipped sums are monotone only then")
+
+    # each row alone, a huge one among them: a loss that mixes rows would break every sensitivity
+    few, labels = scores[:50].copy(), y[:50]
+    few[7] *= 2.0**80
+    with np.errstate(over="ignore"):
+        for part, function in (("value", loss.value), ("derivative", loss.derivative)):
+            together = function(few, labels)
+            require(np.isfinite(together).all(), f"{name}.{part} is not finite for scores near 2**93")
+            alone = np.concatenate([function(few[i : i + 1], labels[i : i + 1]) for i in range(50)])
+            require(np.array_equal(together, alone), f"{name}.{part} of a row depends on other rows")
+
+    norm = np.abs(slope) if n_classes is None else np.linalg.norm(slope, axis=1)
+    require(norm.max() <= loss.lipschitz * (1 + 1e-12), f"{name}.lipschitz is {loss.lipschitz}, seen {norm.max()}")
+    bend = np.abs(curvature) if n_classes is None else np.abs(np.linalg.eigvalsh(curvature)).max(axis=1)
+    require(bend.max() <= loss.smoothness * (1 + 1e-12), f"{name}.smoothness is {loss.smoothness}, seen {bend.max()}")
+
+    # Differences, at moderate scores, for 95 % of the rows: a loss may have kinks, where they mean nothing.
+    scores = rng.normal(size=(n, *columns)) * 2
+    direction = rng.normal(size=(n, *columns))
+    h = 1e-6
+    slope, curvature = loss.derivative(scores, y), loss.second_derivative(scores, y)
+    ahead, behind = scores + h * direction, scores - h * direction
+    if n_classes is None:
+        along, bending = slope * direction, curvature * direction
+    else:
+        along, bending = (slope * direction).sum(axis=1), np.einsum("ijk,ik->ij", curvature, direction)
+    difference = (loss.value(ahead, y) - loss.value(behind, y)) / (2 * h)
+    close = np.isclose(difference, along, rtol=1e-4, atol=1e-7)
+    require(close.mean() > 0.95, f"{name}.derivative is not the derivative of its value")
+    difference = (loss.derivative(ahead, y) - loss.derivative(behind, y)) / (2 * h)
+    close = np.isclose(difference, bending, rtol=1e-4, atol=1e-7)
+    require(close.mean() > 0.95, f"{name}.second_derivative is not the derivative of its derivative")

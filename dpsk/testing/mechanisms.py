@@ -1,0 +1,164 @@
+"""Conformance of a mechanism."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from scipy.stats import beta, chisquare, kstwo
+
+from ..mechanisms import Mechanism, SeededBits, Sensitivity
+from ..privacy import Cost
+from .common import ERROR_PROBABILITY, Array, require
+
+__all__ = ["check_mechanism", "neighbouring_scores", "neighbouring_sums"]
+
+
+def neighbouring_scores(n: int, sensitivity: Sensitivity) -> Iterator[tuple[Array, Array]]:
+    """Yield pairs of integer score vectors that neighbours may produce, the worst known for selection among them."""
+    step = int(sensitivity.linf)
+    for gap in (0, step, 5 * step):
+        base = np.full(n, gap, dtype=np.int64)
+        base[0] = 0
+        one = np.zeros(n, dtype=np.int64)
+        one[0] = step
+        yield base, base + one
+        yield base, base + (step - one)
+        if not sensitivity.monotone:
+            yield base, base + step - 2 * one
+
+
+def neighbouring_sums(n: int, sensitivity: Sensitivity) -> Iterator[tuple[Array, Array]]:
+    """Yield a pair of integer vectors that neighbours may produce: one entry moves as far as all norms allow."""
+    other = np.zeros(n, dtype=np.int64)
+    other[0] = int(min(sensitivity.l1, sensitivity.l2, sensitivity.linf))
+    yield np.zeros(n, dtype=np.int64), other
+
+
+def check_mechanism(
+    mechanism: Mechanism,
+    *,
+    sensitivity: Sensitivity,
+    neighbours: list[tuple[Array, Array]] | None = None,
+    cdf: Callable[[Array], Array] | None = None,
+    probabilities: tuple[Array, Array] | None = None,
+    draws: int = 4_000,
+    seed: int = 0,
+) -> float:
+    """Check what a mechanism refuses, how it is distributed and, from samples, that it costs no less than it says.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        A frozen dataclass whose first field is its strength (larger means less noise).
+    sensitivity : Sensitivity
+        What to sample it at.
+    neighbours : list of pairs of integer arrays, optional
+        Worst-case neighbouring values; without them :func:`neighbouring_scores` or :func:`neighbouring_sums`.
+    cdf : callable, optional
+        For additive noise, independent in every entry: its distribution function, checked by Kolmogorov-Smirnov.
+    probabilities : (scores, probabilities), optional
+        For a selection: exact probabilities at these scores, checked by chi-square.
+    draws : int
+        Samples per distribution.
+
+    Returns
+    -------
+    float
+        The largest lower bound on epsilon (at delta = 0) that the samples prove, each with error probability
+        ``ERROR_PROBABILITY``.
+    """
+    bits = SeededBits(seed)
+    name = repr(mechanism)
+    require(isinstance(mechanism.cost, Cost), f"{name}.cost must be a Cost")
+    for bad in (math.inf, math.nan, 0.0, -1.0):
+        refused = False
+        try:
+            mechanism.check(Sensitivity(bad, bad, bad))
+        except ValueError:
+            refused = True
+        require(refused, f"{name} accepts a sensitivity of {bad}")
+
+    variants = [(mechanism, True)]
+    strength = dataclasses.fields(mechanism)[0].name  # type: ignore[arg-type]
+    for factor in (2 / 3, 3 / 2):
+        changed = {strength: getattr(mechanism, strength) * factor}
+        variants.append((dataclasses.replace(mechanism, **changed), False))  # type: ignore[type-var]
+    for variant, right in variants:
+        agrees = _agrees(variant, sensitivity, cdf, probabilities, draws, bits)
+        if agrees is not None and right:
+            require(agrees, f"{name} does not have the stated distribution")
+        elif agrees is not None:
+            require(not agrees, f"{name}: the distribution test is too weak to tell it from {variant!r}")
+
+    largest = 0.0
+    worst = neighbouring_scores(21, sensitivity) if mechanism.selects else neighbouring_sums(3, sensitivity)
+    for value, neighbour in neighbours or list(worst):
+        for left, right_value in ((value, neighbour), (neighbour, value)):
+            bound = _epsilon_lower_bound(mechanism, left, right_value, sensitivity, draws, bits)
+            largest = max(largest, bound)
+    return largest
+
+
+def _sample(mechanism: Mechanism, value: Array, sensitivity: Sensitivity, draws: int, bits: SeededBits) -> Array:
+    return np.array([np.ravel(mechanism(value, sensitivity, bits)) for _ in range(draws)])
+
+
+def _agrees(
+    mechanism: Mechanism,
+    sensitivity: Sensitivity,
+    cdf: Callable[[Array], Array] | None,
+    probabilities: tuple[Array, Array] | None,
+    draws: int,
+    bits: SeededBits,
+) -> bool | None:
+    if cdf is not None:
+        noise = np.asarray(mechanism(np.zeros(draws, dtype=np.int64), sensitivity, bits), dtype=float)
+        # at the steps of the sample only: right for continuous noise, on the safe side for noise on a grid
+        values, counts = np.unique(noise, return_counts=True)
+        distance = np.abs(np.cumsum(counts) / draws - cdf(values)).max()
+        return bool(kstwo.sf(distance, draws) > ERROR_PROBABILITY)
+    if probabilities is not None:
+        scores, expected = probabilities
+        sample = _sample(mechanism, scores, sensitivity, draws, bits)[:, 0]
+        counts = np.bincount(sample, minlength=len(scores))
+        rare = expected * draws < 5
+        observed = np.append(counts[~rare], counts[rare].sum())
+        wanted = np.append(expected[~rare], expected[rare].sum()) * draws
+        keep = wanted > 0
+        require(observed[~keep].sum() == 0, "an impossible index was chosen")
+        wanted *= draws / wanted.sum()
+        return bool(chisquare(observed[keep], wanted[keep]).pvalue > ERROR_PROBABILITY)
+    return None
+
+
+def _epsilon_lower_bound(
+    mechanism: Mechanism, value: Array, neighbour: Array, sensitivity: Sensitivity, draws: int, bits: SeededBits
+) -> float:
+    """Sample two neighbours; raise if some event proves the cost too low; return the epsilon proved at delta = 0."""
+    samples = [_sample(mechanism, v, sensitivity, draws, bits) for v in (value, neighbour)]
+    if not mechanism.selects:  # what matters is the projection on the difference
+        direction = (value - neighbour).astype(float).ravel()
+        samples = [s @ direction for s in samples]
+        cuts = np.quantile(np.concatenate(samples), [0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999])
+        counts = [np.array([(s > c).sum() for c in cuts]) for s in samples]
+    else:
+        counts = [np.bincount(s[:, 0], minlength=len(value)) for s in samples]
+    total = len(samples[0])
+    level = ERROR_PROBABILITY / 2
+    low = beta.ppf(level, counts[0], total - counts[0] + 1)
+    high = beta.ppf(1 - level, counts[1] + 1, total - counts[1])
+    low = np.where(counts[0] == 0, 0.0, low)
+    high = np.where(counts[1] == total, 1.0, high)
+    cost = mechanism.cost
+    scale = cost.epsilon if math.isfinite(cost.epsilon) else math.sqrt(2 * cost.rho)
+    for epsilon in (0.0, scale / 4, scale / 2, scale, 2 * scale):
+        excess = float((low - math.exp(epsilon) * high).max())
+        require(
+            excess <= cost.delta(epsilon),
+            f"{mechanism!r} is not as private as {cost!r}: some event has delta >= {excess:.3g} at epsilon = "
+            f"{epsilon:.3g} (log-ratio >= {math.log(max(float((low / high).max()), 1e-300)):.3g})",
+        )
+    return max(0.0, math.log(max(float((low / high).max()), 1e-300)))

@@ -1,0 +1,71 @@
+"""Conformance of a query."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..data import ArrayRows, Query
+from .common import Array, heavy_tailed, random_labels, require
+
+__all__ = ["check_query"]
+
+
+def check_query(
+    query: Query,
+    *,
+    n_features: int,
+    n_classes: int | None = None,
+    fit_intercept: bool = True,
+    data_norm: float | None = None,
+    trials: int = 100,
+    seed: int = 0,
+) -> float:
+    """Delete and replace heavy-tailed rows and check the promised norms under both adjacencies.
+
+    Returns the largest fraction of the promised l2 sensitivity that was reached: far below 1 means a loose bound.
+    """
+    rng = np.random.default_rng(seed)
+    largest = 0.0
+
+    def total(X: Array, y: Array) -> Array:
+        matrix = sp.csr_matrix(X) if rng.random() < 0.5 else X
+        rows = ArrayRows(matrix, y, n_classes=n_classes, fit_intercept=fit_intercept, data_norm=data_norm)
+        with np.errstate(all="ignore"):  # as PrivateData.measure does
+            result = rows.total(query)
+        require(result.dtype == np.int64, f"{query.label}: a query must return 64-bit integers")
+        return result
+
+    for _ in range(trials):
+        n = int(rng.integers(2, 20))
+        X, y = heavy_tailed(n, n_features, rng), random_labels(n_classes, n, rng)
+        X[0] = heavy_tailed(1, n_features, rng)[0] if rng.random() < 0.5 else rng.choice([-1.0, 1.0], n_features)
+        other_X, other_y = X.copy(), y.copy()
+        other_X[0] = -X[0] if rng.random() < 0.5 else heavy_tailed(1, n_features, rng)[0]
+        other_y[0] = random_labels(n_classes, 1, rng)[0]
+        whole = total(X, y)
+        changes = {"zero-out": whole - total(X[1:], y[1:]), "replace": whole - total(other_X, other_y)}
+        for adjacency, change in changes.items():
+            promised = query.sensitivity(adjacency)
+            # float norms of exact integers: allow for their own rounding
+            norms = {
+                "l1": math.fsum(np.abs(change).ravel()),
+                "l2": math.sqrt(math.fsum(np.square(change.astype(float)).ravel())),
+                "linf": float(np.abs(change).max()),
+            }
+            for norm, size in norms.items():
+                bound = getattr(promised, norm)
+                require(
+                    size <= bound * (1 + 1e-13),
+                    f"{query.label}: one row moved the sum by {size} in {norm}, promised {bound} ({adjacency})",
+                )
+            if promised.monotone:
+                require(
+                    (change >= 0).all() or (change <= 0).all(),
+                    f"{query.label}: promised monotone under {adjacency}, but one row moved entries both ways",
+                )
+            if math.isfinite(promised.l2):
+                largest = max(largest, norms["l2"] / promised.l2)
+    return largest

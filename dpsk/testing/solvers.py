@@ -1,0 +1,167 @@
+"""Conformance of a solver."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from ..data import ArrayRows, PrivateData, Rows
+from ..losses import Logistic, Loss, Softmax
+from ..mechanisms import SeededBits
+from ..penalties import L2
+from ..privacy import Budget, Ledger
+from ..solvers import Solver, run
+from .common import Array, require
+
+__all__ = ["check_solver", "find_peeks"]
+
+
+_MODULES_FOR_SOLVERS = {
+    "__future__",
+    "collections",
+    "collections.abc",
+    "dataclasses",
+    "itertools",
+    "math",
+    "numpy",
+    "typing",
+}
+_NAMES_OUTSIDE = {
+    "Any", "Callable", "ClassVar", "Iterable", "Iterator", "Literal", "Protocol", "Sequence", "annotations",
+    "dataclass", "field", "replace",
+}  # fmt: skip
+_NAMES_INSIDE = {
+    "ArgMin", "BudgetExhausted", "Floats", "Gaussian", "GaussianDP", "GradientSum", "Hinge", "HuberHinge", "Integers",
+    "L2", "Laplace", "Logistic", "Loss", "LossesAlong", "Mechanism", "NoisyMin", "NormGamma", "OneVsRest", "Penalty",
+    "PermuteAndFlip", "PrivateData", "PureDP", "RenyiDP", "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "run",
+}  # fmt: skip
+_NAMES_FORBIDDEN = {
+    "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",
+    "setattr", "type", "vars",
+}  # fmt: skip
+_ATTRIBUTES_FORBIDDEN = {
+    "_bits", "_contents", "_ledger", "_owner", "_rows", "_shift", "charge", "ctypeslib", "format", "format_map", "lib",
+    "operator", "random", "scores", "scores_along", "total", "units",
+}  # fmt: skip
+
+
+def find_peeks(source: str) -> list[str]:
+    """Return the places where the source of a solver reaches for rows, budgets, randomness or private parts.
+
+    A solver may import NumPy, a few standard modules and the public names of dpsk listed here, and use public
+    attributes of what it is given. It defines no losses, queries or mechanisms, on its own or by inheritance: these see
+    un-noised values and belong to the trusted core. This finds mistakes, not attacks: Python has no walls.
+    """
+    peeks: list[str] = []
+
+    def note(node: ast.AST, what: str) -> None:
+        peeks.append(f"line {getattr(node, 'lineno', '?')}: {what}")
+
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    if alias.name not in _MODULES_FOR_SOLVERS:
+                        note(node, f"imports {alias.name}")
+            case ast.ImportFrom():
+                inside = node.level > 0 or (node.module or "").split(".")[0] == "dpsk"
+                if not inside and node.module not in _MODULES_FOR_SOLVERS:
+                    note(node, f"imports from {node.module}")
+                for alias in node.names:
+                    if alias.name not in (_NAMES_INSIDE if inside else _NAMES_OUTSIDE):
+                        note(node, f"imports {alias.name}")
+            case ast.ClassDef():
+                for base in node.bases:
+                    if not (isinstance(base, ast.Name) and base.id == "Protocol"):
+                        note(node, f"class {node.name} inherits")
+            case ast.FunctionDef(name=name) if name.startswith("__") and name not in ("__init__", "__post_init__"):
+                note(node, f"defines {name}")
+            case ast.Attribute(attr=name, value=owner, ctx=context):
+                own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
+                if name in _ATTRIBUTES_FORBIDDEN or name.startswith("__") or (name.startswith("_") and not own):
+                    note(node, f"uses the attribute {name}")
+                if not isinstance(context, ast.Load):
+                    note(node, f"sets the attribute {name}")
+            case ast.MatchClass(kwd_attrs=names):
+                for name in names:
+                    if name.startswith("_"):
+                        note(node, f"matches the attribute {name}")
+            case ast.Name(id=name) if name in _NAMES_FORBIDDEN or (name.startswith("__") and name != "__all__"):
+                note(node, f"uses {name}")
+    return peeks
+
+
+def check_solver(
+    solver: Solver,
+    *,
+    loss: Loss | None = None,
+    n_classes: int | None = None,
+    budget: Callable[[float], Budget] = lambda epsilon: Budget.of(epsilon, 1e-6),
+    large_epsilon: float = 1e5,
+    tolerance: float = 1e-2,
+    seed: int = 0,
+) -> None:
+    """Check that a solver keeps its budget and its hands off the data, and that it optimises.
+
+    * Its source reaches for nothing but releases (:func:`find_peeks`), and it is a frozen dataclass.
+    * At epsilon = 1 it ends, its iterates are finite, and what was charged does not exceed the cap.
+    * At ``large_epsilon`` its objective is within ``tolerance`` of the optimum, on data that no clipping touches.
+    * Under a seed its result has the same bits on dense, sparse and chunked rows.
+    """
+    rng = np.random.default_rng(seed)
+    name = repr(solver)
+    kind = type(solver)
+    parameters = getattr(kind, "__dataclass_params__", None)
+    require(parameters is not None and parameters.frozen, f"{name} must be a frozen dataclass")
+    peeks = find_peeks(inspect.getsource(inspect.getmodule(kind) or kind))
+    require(not peeks, f"{kind.__name__} reaches for what it must not see: " + "; ".join(peeks))
+
+    loss = loss or (Logistic() if n_classes is None else Softmax(n_classes))
+    n, d = 3000, 5
+    X = rng.normal(size=(n, d))
+    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+    if n_classes is None:
+        y: Array = np.where(X @ rng.normal(size=d) * 3 + rng.logistic(size=n) > 0, 1.0, -1.0)
+        shape: tuple[int, ...] = (d + 1,)
+    else:
+        y = np.argmax(X @ rng.normal(size=(d, n_classes)) * 3 + rng.gumbel(size=(n, n_classes)), axis=1)
+        shape = (d + 1, n_classes)
+    penalty = L2(0.01, free_intercept=True)
+
+    def fit(rows: Rows, epsilon: float) -> tuple[Array, PrivateData]:
+        data = PrivateData(rows, Ledger(budget(epsilon)), SeededBits(seed))
+        iterates: list[Array] = []
+        w = run(solver, data, loss, penalty, shape, iterates.append)
+        require(all(np.isfinite(v).all() for v in iterates), f"{name} yielded weights that are not finite")
+        require(w.shape == shape, f"{name} yielded weights of shape {w.shape}, asked for {shape}")
+        return w, data
+
+    w, data = fit(ArrayRows(X, y, n_classes=n_classes), 1.0)
+    report = data.report()
+    require(0 < report.charged <= report.limit, f"{name} charged {report.charged} of a cap of {report.limit}")
+    storages = (
+        ArrayRows(sp.csr_matrix(X), y, n_classes=n_classes),
+        ArrayRows(X, y, n_classes=n_classes, chunk_rows=777),
+    )
+    for rows in storages:
+        require(np.array_equal(w, fit(rows, 1.0)[0]), f"{name} gives other bits on other storage")
+
+    X1 = np.hstack([X, np.ones((n, 1))])
+
+    def objective(flat: Array) -> tuple[float, Array]:
+        at = flat.reshape(shape)
+        scores = X1 @ at
+        gradient = X1.T @ loss.derivative(scores, y) / n + penalty.gradient(at)
+        return float(loss.value(scores, y).mean()) + penalty.value(at), gradient.ravel()
+
+    best = minimize(objective, np.zeros(math.prod(shape)), jac=True, method="L-BFGS-B").fun
+    reached = objective(fit(ArrayRows(X, y, n_classes=n_classes), large_epsilon)[0].ravel())[0]
+    require(
+        reached <= best + tolerance, f"{name} reaches {reached:.5f} at epsilon = {large_epsilon:g}, optimum {best:.5f}"
+    )
