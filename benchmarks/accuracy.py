@@ -139,9 +139,11 @@ def report() -> None:
         "# Accuracy against epsilon",
         "",
         "Made by `python -m benchmarks.accuracy --data DIR --repeats 10`: means over repeats of 5-fold",
-        "cross-validation, in percent, with the standard error of the mean over repeats. delta = 1e-8. All configurations see the same",
-        "folds. `DP-AGD paper + laplace` is the algorithm as published (noisy minimum with Laplace noise, closed",
-        "conversion, its first prices); `DP-AGD` is our default.",
+        "cross-validation, in percent, with the standard error of the mean over repeats. delta = 1e-8. All",
+        "configurations see the same folds. `DP-AGD paper + laplace` is the algorithm as published (noisy minimum with",
+        "Laplace noise, closed conversion, its first prices); `DP-AGD` is our default; `DP-AGD paper's prices` is our",
+        "default with the paper's first prices (`first_noise=None`). The private objectives have alpha = 1e-3, the",
+        "non-private models C = 1.",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]

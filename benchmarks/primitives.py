@@ -77,7 +77,11 @@ def cases():
         yield f"ArrayRows (once a fit), {name}", "X.copy()", lambda X=X: ArrayRows(X, y), lambda X=X: X.copy(), 5
     labels = rng.integers(5, size=ROWS)
     classes = rng.normal(size=(COLUMNS + 1, 5))
-    rows, columns_first, residuals = ArrayRows(full, labels), np.asfortranarray(full), rng.normal(size=(ROWS, 5))
+    rows, columns_first, residuals = (
+        ArrayRows(full, labels, n_classes=5),
+        np.asfortranarray(full),
+        rng.normal(size=(ROWS, 5)),
+    )
     yield (
         "GradientSum, softmax of 5, dense", "X @ W and X.T @ R",
         lambda: rows.total(GradientSum(Softmax(5), classes, clip=3.0)),

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import os
 import pickle
 import sys
 import threading
@@ -259,6 +260,27 @@ def test_a_portion_is_of_the_whole_budget_not_of_the_rest():
     ledger.charge(PureCost(0.5), "half")
     assert ledger.portion(4) == 0.25
     assert ledger.portion(1) == 1.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks exist on POSIX only")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_copy_cannot_be_charged():
+    """It would be a second budget: parent and child could each spend all of it on the same data."""
+    ledger = Ledger(Budget.of(1.0, 1e-6))
+    child = os.fork()
+    if child == 0:
+        try:
+            ledger.charge(GaussianCost(0.01), "child")
+        except RuntimeError:
+            os._exit(42)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
+    ledger.charge(GaussianCost(0.01), "parent")
+
+
+def test_a_budget_that_promises_more_than_its_limit_is_refused():
+    with pytest.raises(ValueError, match="does not guarantee"):
+        Budget(0.1, 1e-6, ZCDP(), 1.0)
 
 
 @pytest.mark.parametrize("bad", [0, 0.99, -3, math.nan, math.inf])

@@ -288,14 +288,17 @@ class ArrayRows(ChunkRows):
         return units, scale, norm2
 
     def _sparse_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
-        units = sp.csr_matrix(X, dtype=np.float64, copy=True)
-        units.sum_duplicates()
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        units = sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)  # only values are copied
         _require_finite(units.data)
         np.clip(units.data, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=units.data)
         counts = np.diff(units.indptr)
 
         def sum_of_squares(steps: Floats) -> Floats:
-            squares = np.square(steps.astype(np.int64))
+            squares = steps.astype(np.int64)
+            squares *= squares
             ones = np.ones(units.shape[1], dtype=np.int64)
             sums = sp.csr_matrix((squares, units.indices, units.indptr), units.shape) @ ones
             norm2: Floats = sums * _GRID**2

@@ -133,7 +133,7 @@ class _MarginTable:
             at += origin[a : a + width]
             np.clip(at, 0, last, out=at)
             np.copyto(index, at, casting="unsafe")
-            np.take(self.values, index, out=found, mode="clip")
+            np.take(self.values, index, out=found, mode="wrap")  # all are in range; this mode is the fastest
             if width == _BLOCK:
                 # each run stays below 2^24, so float32 is exact in any order
                 sums += (found.reshape(-1, _RUN) @ ones).reshape(len(multiples), -1).astype(np.int64).sum(axis=1)
@@ -143,7 +143,10 @@ class _MarginTable:
 
 
 def _float32(x: Floats) -> NDArray[np.float32]:
-    return np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
+    """Return ``x`` in single precision, bounded and without NaN: any position it leads to can be clipped."""
+    single = np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
+    single[np.isnan(single)] = 0
+    return single
 
 
 @lru_cache(maxsize=32)
