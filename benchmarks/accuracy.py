@@ -218,4 +218,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # through the package, so that worker processes can import what they are sent
+    from benchmarks.accuracy import main as importable_main
+
+    importable_main()

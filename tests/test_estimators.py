@@ -526,3 +526,81 @@ def test_an_unknown_command_explains_itself():
     assert result.returncode == 2
     assert "demo" in result.stderr
     assert io.StringIO(result.stdout).read() == ""
+
+
+# ------------------------------------------------------------------------------- what errors say and leave behind
+
+
+@each_estimator
+@pytest.mark.parametrize("what", ["text", "one dimension", "complex", "ragged", "text in y"])
+def test_an_error_never_quotes_the_data(Estimator, what, cancer):
+    X, y = cancer[0].copy(), cancer[1]
+    secret = 0.123454321
+    X[3, 2] = secret
+    if what == "text":
+        X = X.astype(object)
+        X[5, 5] = "SECRET-Alice"
+    elif what == "one dimension":
+        X = X.ravel()[: len(y)]
+        X[0] = secret
+    elif what == "complex":
+        X = X + 1j
+    elif what == "ragged":
+        X = [list(row) for row in X]
+        X[4] = [secret]
+    elif what == "text in y":
+        y = y.astype(object)
+        y[0] = "SECRET-Alice"
+    with pytest.raises((ValueError, TypeError)) as caught:
+        Estimator().fit(X, y)
+    trail = [caught.value]
+    while trail[-1] is not None:
+        assert "SECRET" not in str(trail[-1])
+        assert "0.1234" not in str(trail[-1])
+        trail.append(trail[-1].__cause__ or trail[-1].__context__)
+
+
+@each_estimator
+def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer):
+    model = Estimator(random_state=0).fit(*cancer)
+
+    class Breaks(Exception):
+        pass
+
+    def observer(data, classes):
+        def observe(w):
+            raise Breaks
+
+        return observe
+
+    model._observer = observer
+    with pytest.raises(Breaks):
+        model.fit(*cancer)
+    assert not hasattr(model, "coef_")
+    assert 0 < model.privacy_spent_.charged < model.privacy_spent_.limit
+    assert {release.label for release in model.privacy_spent_.releases} == {"gradient", "losses"}
+    assert sum(release.count for release in model.privacy_spent_.releases) <= 10
+
+
+@each_estimator
+def test_a_tiny_remainder_does_not_lose_a_paid_fit(Estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    outcomes = []
+    for seed in range(25):
+        model = Estimator(epsilon=1e-6, splits=5, random_state=seed)
+        try:
+            outcomes.append(np.isfinite(model.fit(X, X[:, 0] > 0).coef_).all())
+        except BudgetExhausted:  # the budget ended before the first iterate: the one error there is
+            outcomes.append(False)
+            assert model.privacy_spent_.releases[-1].label in ("gradient", "losses")
+    assert outcomes.count(True) >= 12
+
+
+@each_estimator
+def test_the_caller_s_floating_point_settings_do_not_matter(Estimator, cancer):
+    X = cancer[0].copy()
+    X[0, :3] = [1e150, 1e-300, 0]
+    with np.errstate(all="raise"):
+        model = Estimator(random_state=0).fit(X, cancer[1])
+    assert np.isfinite(model.coef_).all()

@@ -213,8 +213,7 @@ class ArrayRows(ChunkRows):
         allowed = (-1, 1) if n_classes is None else range(n_classes)
         if not np.isin(y, allowed).all():
             raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
-        if n_classes is not None:
-            y = y.astype(np.intp)
+        y = y.astype(np.float64 if n_classes is None else np.intp)
         y.flags.writeable = False
         if not 1 <= X.shape[0] <= _MAX_ROWS:
             raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
@@ -246,6 +245,7 @@ class ArrayRows(ChunkRows):
 
         super().__init__(chunks, n_rows, n_features, n_features + fit_intercept)
 
+    @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
         if sp.issparse(X):
             units, scale, norm2 = self._sparse_units(X)

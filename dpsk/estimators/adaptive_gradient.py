@@ -44,7 +44,7 @@ _PARAMETERS = """
     selection : {"exponential", "laplace", "permute-and-flip"}, default="exponential"
         How the step is chosen privately. "laplace" is the paper's.
     conversion : {"exact", "paper"}, default="exact"
-        How (epsilon, delta) becomes a budget. "paper" is the smaller one of the paper.
+        How (epsilon, delta) becomes a budget. "paper" is the smaller one of the paper. Not used if rho is given.
     step_max : float, default=2.0
         The largest step tried at first; the range adapts.
     first_noise : float or None, default=0.1

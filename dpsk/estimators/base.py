@@ -107,10 +107,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             _refuse_fit_parameters(unsupported)
         self._check_parameters()
         budget, bits = self._budget(), bits_for(self.random_state)
-        X, y = validate_data(
-            self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_min_samples=2
-        )
-        check_classification_targets(y)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+        X, y = self._validated(X, y)
         classes, codes = _encode(y, self.classes)
         if budget.delta > 1 / len(y):
             warnings.warn(
@@ -130,18 +129,33 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         )
         data = PrivateData(rows, Ledger(budget), bits, adjacency=self.adjacency)
         shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
-        w = run(
-            self._solver(),
-            data,
-            self._loss(n_classes),
-            L2(float(self.alpha), free_intercept=bool(self.fit_intercept)),
-            shape,
-            self._observer(data, classes),
-        )
+        try:
+            w = run(
+                self._solver(),
+                data,
+                self._loss(n_classes),
+                L2(float(self.alpha), free_intercept=bool(self.fit_intercept)),
+                shape,
+                self._observer(data, classes),
+            )
+        finally:
+            self.privacy_spent_ = data.report()  # what was released stays released, even if the fit ends in an error
         for name, value in self._attributes(w, classes).items():
             setattr(self, name, value)
-        self.privacy_spent_ = data.report()
         return self
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return X and y as scikit-learn checks them; an error does not quote their values."""
+        try:
+            X, y = validate_data(
+                self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_min_samples=2
+            )
+            check_classification_targets(y)
+        except (ValueError, TypeError) as error:
+            refused = type(error)(_without_values(str(error)))
+        else:
+            return X, y
+        raise refused  # here, where the original with its values is not attached to it
 
     def _attributes(self, w: Floats, classes: Any) -> dict[str, Any]:
         """Return the fitted attributes that weights of shape (p,) or (p, K) stand for."""
@@ -176,7 +190,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     def decision_function(self, X: Any) -> Floats:
         """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
         scores: Floats = np.asarray(X @ self.coef_.T + self.intercept_)
         return scores.ravel() if scores.shape[1] == 1 else scores
@@ -200,6 +214,36 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
         return tags
+
+
+_FREE_OF_VALUES = (
+    "Input X contains",
+    "Input y contains",
+    "Input contains",
+    "Found array with",
+    "Found input variables",
+    "Sparse data was passed",
+    "The feature names",
+    "Unknown label type",
+    "X has ",
+    "y should be",
+)
+
+
+def _without_values(message: str) -> str:
+    """Return a validation message that tells what is wrong and nothing that stands in the data."""
+    if message.startswith("Expected 2D array, got"):
+        return message.split(":")[0] + ". Reshape your data to (n_samples, n_features)."
+    if message.startswith("Complex data not supported"):
+        return "Complex data not supported"
+    if "could not convert" in message or "must be a string or a real number" in message:
+        return (
+            "X contains text or objects where numbers are needed: could not convert them to float. Encode categories "
+            "first, with public lists: OneHotEncoder(categories=[...]). Each argument must be a string or a real number"
+        )
+    if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
+        return message
+    return "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values"
 
 
 def _encode(y: Any, classes: Any) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from ..privacy.costs import GaussianCost
+from ..privacy.ledger import BudgetExhausted
 from .base import Mechanism, PureMechanism, Sensitivity
 from .exact import MAX_SCALE, Integers, discrete_laplace, rounded_gaussian
 from .randomness import Bits
@@ -19,12 +20,13 @@ __all__ = ["Gaussian", "Laplace", "noise_scale"]
 def noise_scale(sensitivity: float, strength: float) -> int:
     """Return the smallest integer >= sensitivity/strength, or raise if it does not fit on the grid.
 
-    Rounding up only adds noise: the release then costs a little less than what is charged.
+    A strength that would need more buys nothing, so the error is that of an exhausted budget. Rounding up only adds
+    noise: the release then costs a little less than what is charged.
     """
     sensitivity, strength = (x.item() if isinstance(x, np.generic) else x for x in (sensitivity, strength))
     scale = math.ceil(Fraction(sensitivity) / Fraction(strength))
     if scale > MAX_SCALE:
-        raise ValueError(
+        raise BudgetExhausted(
             f"strength {strength!r} at sensitivity {sensitivity!r} needs noise beyond 2**56 grid units: "
             "spend more on this release (a larger epsilon, or fewer releases)"
         )

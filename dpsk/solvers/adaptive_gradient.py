@@ -74,7 +74,9 @@ class AdaptiveGradient:
                 direction /= np.linalg.norm(direction) or 1.0
                 step = -step_max / self.candidates * direction
                 line = LossesAlong(loss, w, step, range(self.candidates + 1), clip=self.loss_clip)
-                objectives = batch.measure(line) + batch.n_rows * penalty.values(line.points)
+                # no clipped losses can outweigh a penalty beyond the cap, which keeps the sum on the grid
+                penalties = np.minimum(penalty.values(line.points), 2.0**19 * self.loss_clip)
+                objectives = batch.measure(line) + batch.n_rows * penalties
                 index = batch.release(objectives, choose)
                 chosen.append(index * step_max / self.candidates)
                 if len(chosen) == self.adapt_every:
