@@ -50,7 +50,7 @@ def draw(picture: Path, means: list[float], exact: float, majority: float) -> No
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        print("\n(No picture: matplotlib is not installed; pip install 'dpsk[plot]'.)")
+        print('\n(No picture: matplotlib is not installed; pip install ".[plot]".)')
         return
     figure = Figure(figsize=(6, 4), layout="constrained")
     axes = figure.subplots()

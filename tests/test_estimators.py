@@ -6,6 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
+import threading
 import warnings
 
 import joblib
@@ -383,10 +384,11 @@ def test_labels_outside_classes_are_refused_without_naming_them(Estimator, cance
 
 @each_estimator
 def test_sample_weights_are_refused_with_a_reason(Estimator, cancer):
+    Estimator().fit(*cancer, sample_weight=None)
     with pytest.raises(ValueError, match=r"sample_weight is not supported.*guarantee"):
         Estimator().fit(*cancer, sample_weight=np.ones(569))
     with pytest.raises(TypeError, match="unexpected arguments: groups"):
-        Estimator().fit(*cancer, groups=None)
+        Estimator().fit(*cancer, groups=[1])
 
 
 @each_estimator
@@ -449,6 +451,15 @@ def test_progress_shows_released_values_only(Estimator, cancer, capsys):
     assert all(re.fullmatch(pattern, line) for line in lines)
     Estimator(verbose=0).fit(*cancer)
     assert capsys.readouterr().out == ""
+    Estimator(verbose=True).fit(*cancer)
+    assert capsys.readouterr().out
+
+
+@each_estimator
+def test_numpy_numbers_are_numbers(Estimator, cancer):
+    for kind in (np.float32, np.float16, np.int64):
+        assert Estimator(epsilon=kind(1)).fit(*cancer).privacy_spent_.epsilon == 1.0
+    assert Estimator(rho=np.float32(0.1)).fit(*cancer).privacy_spent_.rho == float(np.float32(0.1))
 
 
 class Recorder:
@@ -478,6 +489,7 @@ def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
     recorder = Recorder()
     model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
     assert len(recorder.models) > 3
+    assert all(estimator is not None for estimator in recorder.models)
     assert set(recorder.seen) == {(None, None, None)}
     np.testing.assert_array_equal(recorder.models[-1].coef_, model.coef_)
     np.testing.assert_array_equal(recorder.models[-1].predict(cancer[0]), model.predict(cancer[0]))
@@ -487,11 +499,28 @@ def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
 
 
 @each_estimator
+@pytest.mark.parametrize("wrapped", ["plain", "pipeline", "search"])
+def test_scikit_learn_s_progress_bar_works(Estimator, wrapped, cancer, monkeypatch, capfd):
+    callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    pytest.importorskip("rich")
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    model = Estimator(random_state=0)
+    if wrapped == "pipeline":
+        model = make_pipeline(model)
+    elif wrapped == "search":
+        model = GridSearchCV(model, {"alpha": [1e-3, 1e-2]}, cv=2)
+    model.set_callbacks(callback.ProgressBar()).fit(*cancer)
+    assert not failed
+    assert Estimator.__name__ in capfd.readouterr().out or wrapped == "pipeline"
+
+
+@each_estimator
 def test_a_callback_may_stop_the_fit(Estimator, cancer):
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     recorder = Recorder(stop_after=2)
     model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
-    assert len(recorder.models) == 2
+    assert len(recorder.models) == 3  # two iterates, and the end of the fit
     np.testing.assert_array_equal(recorder.models[1].coef_, model.coef_)
     assert model.privacy_spent_.epsilon == 3.0
     assert model.privacy_spent_.charged < model.privacy_spent_.limit
@@ -567,7 +596,7 @@ def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer
     class Breaks(Exception):
         pass
 
-    def observer(data, classes):
+    def observer(data, classes, context):
         def observe(w):
             raise Breaks
 

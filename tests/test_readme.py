@@ -24,3 +24,11 @@ def test_both_commands_are_there():
     text = README.read_text()
     assert "pip install . && python -m dpsk demo" in text
     assert 'pip install ".[test]" && python -m pytest' in text
+
+
+def test_the_mechanism_of_the_extension_guide_passes_its_check():
+    guide = (README.parent / "docs" / "extending.md").read_text()
+    (example,) = [code for code in re.findall(r"```python\n(.*?)```", guide, re.S) if "MyLaplace" in code]
+    namespace = {"__name__": "guide"}
+    exec(compile(example, "extending.md", "exec"), namespace)
+    assert 0 < namespace["lower_bound"] <= 0.5

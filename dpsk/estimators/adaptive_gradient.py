@@ -25,7 +25,8 @@ _PARAMETERS = """
         The budget as zero-concentrated differential privacy. If given it is used and ``epsilon`` is ignored; the
         epsilon reported is what rho guarantees at ``delta``.
     alpha : float, default=1e-3
-        Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2.
+        Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, so
+        ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     data_norm : float or None, default=None
@@ -51,7 +52,8 @@ _PARAMETERS = """
         The first gradients are bought precise enough that their noise is at most this much of ``gradient_clip`` per
         row, if the budget allows. None: the paper's price.
     batch_size : int or None, default=None
-        Rows per iteration. None: all. Smaller batches save time on large data, not budget.
+        Rows per iteration. None: all. Smaller batches save time on large data, not budget: each release costs as much
+        as on all rows, so the noise per row grows like n_samples/batch_size. Use tens of thousands at least.
     random_state : int or None, default=None
         None: secure noise from the operating system. An int makes the fit reproducible and NOT private.
     verbose : int, default=0
@@ -154,7 +156,8 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
 class DPAGDLogisticRegression(_AdaptiveGradientClassifier):
     __doc__ = f"""Logistic regression by differentially private adaptive gradient descent.
 
-    Two classes use the logistic loss, more the softmax, on one budget.
+    Two classes use the logistic loss, more the softmax, on one budget. Columns should be on one public scale, about
+    [0, 1]: privacy does not depend on it, accuracy does.
     {_PARAMETERS}
     Examples
     --------
@@ -194,7 +197,10 @@ class DPAGDLogisticRegression(_AdaptiveGradientClassifier):
 class DPAGDSVC(_AdaptiveGradientClassifier):
     __doc__ = f"""Linear support vector machine by differentially private adaptive gradient descent.
 
-    Hinge loss; several classes by the average of one-vs-rest losses, on one budget.
+    Hinge loss; several classes by the average of one-vs-rest losses, on one budget. For more than a few classes
+    :class:`DPAGDLogisticRegression`, whose softmax shares more between classes, is far more accurate.
+
+    Columns should be on one public scale, about [0, 1].
     {_PARAMETERS}
     """
 

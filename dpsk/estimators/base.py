@@ -81,7 +81,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """Raise ValueError for a bad parameter, before any data are touched."""
         require_number("alpha", self.alpha, 0)
         require_choice("adjacency", self.adjacency, tuple(NEIGHBOURS))
-        require_number("verbose", self.verbose, 0, kind=Integral)
+        if not isinstance(self.verbose, bool):
+            require_number("verbose", self.verbose, 0, kind=Integral)
         if self.data_norm is not None:
             require_number("data_norm", self.data_norm, 0, open_low=True)
         if not isinstance(self.fit_intercept, bool | np.bool_):
@@ -97,12 +98,15 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             Training data, finite.
         y : array-like of shape (n_samples,)
             Class labels. Their set is treated as public; pass ``classes`` to fix it beforehand.
+        **unsupported
+            Anything else, ``sample_weight`` included, is refused with a reason unless it is None.
 
         Returns
         -------
         self
             The fitted estimator.
         """
+        unsupported = {name: value for name, value in unsupported.items() if value is not None}
         if unsupported:
             _refuse_fit_parameters(unsupported)
         self._check_parameters()
@@ -129,6 +133,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         )
         data = PrivateData(rows, Ledger(budget), bits, adjacency=self.adjacency)
         shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
+        context = callback_context(self)
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=self)
         try:
             w = run(
                 self._solver(),
@@ -136,12 +143,14 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 self._loss(n_classes),
                 L2(float(self.alpha), free_intercept=bool(self.fit_intercept)),
                 shape,
-                self._observer(data, classes),
+                self._observer(data, classes, context),
             )
         finally:
             self.privacy_spent_ = data.report()  # what was released stays released, even if the fit ends in an error
         for name, value in self._attributes(w, classes).items():
             setattr(self, name, value)
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: self._attributes(w, classes))
         return self
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
@@ -163,9 +172,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(len(rows)))
         return {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy()}
 
-    def _observer(self, data: PrivateData, classes: Any) -> Callable[[Floats], bool]:
+    def _observer(self, data: PrivateData, classes: Any, context: Any) -> Callable[[Floats], bool]:
         """Return what is called with every iterate: progress and callbacks see released values only, never X or y."""
-        context = callback_context(self)
         count, shown = 0, -1
 
         def observe(w: Floats) -> bool:

@@ -59,6 +59,7 @@ class Budget:
         _require_positive("epsilon", epsilon)
         if not _is_number(delta) or not 0 <= delta < 1:
             raise ValueError(f"delta={delta!r} must lie in [0, 1); choose it well below 1/(number of rows)")
+        epsilon, delta = _python_number(epsilon), _python_number(delta)
         if currency is None:
             currency = ZCDP() if delta > 0 else PureDP()
         if conversion == "exact":
@@ -77,12 +78,18 @@ class Budget:
         _require_positive("rho", rho)
         if not _is_number(delta) or not 0 < delta < 1:
             raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 to state the epsilon of rho={rho!r}")
-        currency = ZCDP()
-        return cls(currency.epsilon(rho, delta), float(delta), currency, float(rho))
+        rho, delta, currency = float(rho), float(delta), ZCDP()
+        return cls(currency.epsilon(rho, delta), delta, currency, rho)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _python_number(value: float) -> float:
+    """Return a NumPy number as a Python one: arithmetic in a narrow type would round."""
+    number: float = getattr(value, "item", lambda: value)()
+    return number
 
 
 def _require_positive(name: str, value: float) -> None:

@@ -103,7 +103,8 @@ class PrivacySpent:
             f"data; two data sets are neighbours when {NEIGHBOURS[self.adjacency]}. Treated as public, and not "
             "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
             f"every parameter of the estimator. {self._groups()}Nothing is promised about preprocessing steps that "
-            "learned from the data, nor about timing."
+            "learned from the data, nor about timing. Other fits on the same data, such as a model selection, "
+            "add to it."
         )
 
     def _guarantee(self) -> str:

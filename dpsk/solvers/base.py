@@ -42,9 +42,12 @@ def run(
             last = w
             if on_iterate is not None and on_iterate(w) is True:
                 break
-    except BudgetExhausted:
+    except BudgetExhausted as error:
         if last is None:
-            raise
+            raise BudgetExhausted(
+                f"the budget ended before the first iterate ({error}). Besides a larger epsilon, columns on one public "
+                "scale, about [0, 1], help: one huge column leaves no step that improves"
+            ) from None
     if last is None:
         raise BudgetExhausted("the budget does not buy a single iterate: raise epsilon or ask for fewer splits")
     return last
