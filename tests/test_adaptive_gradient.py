@@ -101,6 +101,8 @@ def test_the_first_price_is_the_paper_s_or_buys_the_precision_asked_for():
     assert precise > paper
     sigma = 1 / np.sqrt(2 * precise)  # in units of the clip
     assert sigma * np.sqrt(5) == pytest.approx(0.06 * 20_000)
+    batched = AdaptiveGradient(first_noise=0.06, batch_size=18_000).first_price(data, 5)
+    assert batched == pytest.approx(precise * (20 / 18) ** 2)  # the noise is that of a batch's rows
 
 
 @pytest.mark.parametrize(

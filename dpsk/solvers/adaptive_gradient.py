@@ -96,13 +96,14 @@ class AdaptiveGradient:
         """Return the paper's first price (epsilon / (2 * splits))^2 / 2, within two bounds from public facts.
 
         From below by ``first_noise``: noise of standard deviation clip/mu in every weight has norm
-        clip*sqrt(n_weights)/mu, which is first_noise * clip * n_rows for the mu below. From above by an even share
+        clip*sqrt(n_weights)/mu, which is first_noise * clip * rows for the mu below. From above by an even share
         of the budget: the paper's price grows like epsilon squared and would leave no iterations where epsilon is
         large.
         """
         price = (data.budget.epsilon / (2 * self.splits)) ** 2 / 2
         if self.first_noise is not None:
-            mu = np.sqrt(n_weights) / (self.first_noise * data.n_rows)
+            rows = min(self.batch_size or data.n_rows, data.n_rows)
+            mu = np.sqrt(n_weights) / (self.first_noise * rows)
             price = max(price, data.currency.price(Gaussian(mu).cost))
         return min(price, data.portion(2 * self.splits))
 
