@@ -4,7 +4,7 @@ import math
 import numpy as np
 import pytest
 
-from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
+from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge, sum_of_classes
 from dpsk.testing import check_loss
 
 MARGIN_LOSSES = [Logistic(), Hinge(), HuberHinge(), HuberHinge(h=0.1), SquaredHinge(), Sigmoid()]
@@ -121,3 +121,11 @@ class _MixesRows(Softmax):
 def test_check_loss_catches_a_loss_that_mixes_rows():
     with pytest.raises(AssertionError, match="derivative of a row depends on other rows"):
         check_loss(_MixesRows(3), n_classes=3)
+
+
+def test_the_sum_over_classes_of_a_row_does_not_depend_on_the_shape_of_the_array():
+    """NumPy's own adds 8 or more numbers in pairs when a row stands alone, and one by one when columns come first."""
+    values = np.asfortranarray(np.random.default_rng(0).normal(size=(200, 17)))
+    alone = np.concatenate([sum_of_classes(values[i : i + 1]) for i in range(200)])
+    assert np.array_equal(sum_of_classes(values), alone)
+    assert not np.array_equal(values.sum(axis=1), [values[i : i + 1].sum() for i in range(200)]), "an idle test"

@@ -148,6 +148,17 @@ def test_scores_are_really_remembered():
     assert chunk.memory.recall(line.points[1] + 1) is None
 
 
+def test_scores_are_not_moved_along_a_line_that_would_round():
+    X, y = _example(100, 5)
+    rows = ArrayRows(X, y)
+    (chunk,) = rows._chunks()
+    for multiples in ([0, 1 / 3], [0, 1, 2**30]):
+        line = LossesAlong(Logistic(), np.full(6, 0.7), np.full(6, 0.01), multiples, clip=3.0)
+        rows.total(line)
+        assert chunk.memory.recall(line.points[0]) is not None
+        assert chunk.memory.recall(line.points[1]) is None
+
+
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_data_norm_bounds_every_row_and_leaves_short_rows_alone(sparse, fit_intercept):
