@@ -51,6 +51,11 @@ class Loss(ABC):
     n_classes: int | None
     """None for scores of shape (n,), K for scores of shape (n, K)."""
 
+    @property
+    def typical_curvature(self) -> float:
+        """The size of second derivatives that step sizes are chosen for; ``smoothness`` is the bound."""
+        return self.smoothness
+
     @abstractmethod
     def margins(self, scores: Floats, y: Labels) -> Floats:
         """Return a linear function of each row's scores, in their shape."""
@@ -232,6 +237,11 @@ class Softmax(Loss):
     n_classes: int
     lipschitz = math.sqrt(2)
     smoothness = 0.5
+
+    @property
+    def typical_curvature(self) -> float:
+        """Half of each class's second derivative where all are equally likely: a fit soon leaves that point."""
+        return (self.n_classes - 1) / self.n_classes**2 / 2
 
     def margins(self, scores: Floats, y: Labels) -> Floats:
         """Return the scores less the one of the label: its own margin is then 0."""

@@ -93,7 +93,7 @@ PEEKS = {
     "object": "w = object.__getattribute__(sealed, 'x')",
     "ledger": "data._ledger.budget = None",
     "charge": "data.ledger.charge(None, 'x')",
-    "subclass of the door": "from dpsk.data.rows import ArrayRows",
+    "subclass of the door": "from dpsk.data.arrays import ArrayRows",
     "module of rows": "from dpsk.data import rows",
     "imports a ledger": "from dpsk.privacy import Ledger",
     "query": "from dpsk.data import Query",

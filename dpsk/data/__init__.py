@@ -1,6 +1,8 @@
 """Private rows on exact grids, and the one door through which anything leaves."""
 
+from .arrays import ArrayRows, RawRows
+from .columns import Columns
 from .private import PrivateData, Query, Sealed
-from .rows import ArrayRows, Chunk, Kernel, Rows
+from .rows import Chunk, Kernel, RawChunk, Rows
 
-__all__ = ["ArrayRows", "Chunk", "Kernel", "PrivateData", "Query", "Rows", "Sealed"]
+__all__ = ["ArrayRows", "Chunk", "Columns", "Kernel", "PrivateData", "Query", "RawChunk", "RawRows", "Rows", "Sealed"]

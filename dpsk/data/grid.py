@@ -11,6 +11,10 @@ library forms:
   2^(UNIT_BITS + WEIGHT_BITS) = 2^48 multiples; the other 5 bits are room for steps along a line.
 
 No public bound on the data is needed, and no grid depends on the data.
+
+Rows of standardised columns share one scale, and centring is subtracted after the product. Entries before centring
+are at most 1/2 and a row counts as at least SHORTEST_NORM long, so |residual| <= 2^UNIT_BITS / SHORTEST_NORM and
+CENTRED_CHUNK_ROWS rows stay below 2^53 before the subtraction as well.
 """
 
 from __future__ import annotations
@@ -22,11 +26,22 @@ import numpy as np
 from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats
 
-__all__ = ["CHUNK_ROWS", "UNIT_BITS", "WEIGHT_BITS", "check_clip", "power_of_two_above", "weights_on_grid"]
+__all__ = [
+    "CENTRED_CHUNK_ROWS",
+    "CHUNK_ROWS",
+    "SHORTEST_NORM",
+    "UNIT_BITS",
+    "WEIGHT_BITS",
+    "check_clip",
+    "power_of_two_above",
+    "weights_on_grid",
+]
 
 UNIT_BITS = 18
 WEIGHT_BITS = 30
 CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)
+SHORTEST_NORM = 2.0**-5
+CENTRED_CHUNK_ROWS = int(2 * SHORTEST_NORM * CHUNK_ROWS)
 
 
 def check_clip(clip: float) -> float:

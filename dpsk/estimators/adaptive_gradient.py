@@ -5,37 +5,21 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
-
-from ..losses import Hinge, Logistic, Loss, OneVsRest, Softmax
-from ..mechanisms.exact import Floats
+from ..losses import Hinge, Loss, OneVsRest
 from ..privacy import ZCDP, Budget
 from ..solvers.adaptive_gradient import AdaptiveGradient
-from .base import PrivateClassifier, require_choice, require_number
+from .base import PrivateClassifier
+from .linear import Probabilities, loss_named
+from .parameters import PARAMETERS, require_choice, require_number
 
 __all__ = ["DPAGDSVC", "DPAGDLogisticRegression"]
 
-_PARAMETERS = """
+_PARAMETERS = f"""
     Parameters
-    ----------
-    epsilon, delta : float, default=1.0 and 1e-6
-        The privacy guarantee of the fit. Choose delta well below 1/n_samples.
-    rho : float or None, default=None
-        The budget as zero-concentrated differential privacy. If given it is used and ``epsilon`` is ignored; the
-        epsilon reported is what rho guarantees at ``delta``.
+    ----------{PARAMETERS["budget"]}{PARAMETERS["rho"]}
     alpha : float, default=1e-3
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, so
-        ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised.
-    data_norm : float or None, default=None
-        A public bound on the l2 norm of a row; longer rows are scaled down to it. None: no bound is needed.
-    classes : array-like or None, default=None
-        All labels that may occur. None: the labels seen, which are then treated as public.
-    adjacency : {"zero-out", "replace"}, default="zero-out"
-        Neighbouring data sets differ by one row that leaves every sum, or by one row replaced. The latter needs
-        about twice the noise.
+        ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.{PARAMETERS["columns"] % "None"}{PARAMETERS["data"]}
     splits : float, default=60
         About how many iterations the budget would last if prices never grew.
     gamma : float, default=0.1
@@ -53,22 +37,7 @@ _PARAMETERS = """
         row, if the budget allows. None: the paper's price.
     batch_size : int or None, default=None
         Rows per iteration. None: all. Smaller batches save time on large data, not budget: each release costs as much
-        as on all rows, so the noise per row grows like n_samples/batch_size. Use tens of thousands at least.
-    random_state : int or None, default=None
-        None: secure noise from the operating system. An int makes the fit reproducible and NOT private.
-    verbose : int, default=0
-        1 prints progress at every tenth of the budget, 2 at every iterate. Only released values are shown.
-
-    Attributes
-    ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-    classes_ : ndarray of shape (n_classes,)
-    privacy_spent_ : PrivacySpent
-        The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
-        a paragraph for a report.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names
+        as on all rows, so the noise per row grows like n_samples/batch_size. Use tens of thousands at least.{PARAMETERS["running"]}
 
     References
     ----------
@@ -89,6 +58,8 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         alpha: float = 1e-3,
         fit_intercept: bool = True,
         data_norm: float | None = None,
+        bounds: Any = None,
+        standardize: str | None = None,
         classes: Any = None,
         adjacency: str = "zero-out",
         splits: float = 60,
@@ -109,6 +80,8 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         self.alpha = alpha
         self.fit_intercept = fit_intercept
         self.data_norm = data_norm
+        self.bounds = bounds
+        self.standardize = standardize
         self.classes = classes
         self.adjacency = adjacency
         self.splits = splits
@@ -153,7 +126,7 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         )
 
 
-class DPAGDLogisticRegression(_AdaptiveGradientClassifier):
+class DPAGDLogisticRegression(Probabilities, _AdaptiveGradientClassifier):
     __doc__ = f"""Logistic regression by differentially private adaptive gradient descent.
 
     Two classes use the logistic loss, more the softmax, on one budget. Columns should be on one public scale, about
@@ -171,27 +144,7 @@ class DPAGDLogisticRegression(_AdaptiveGradientClassifier):
     """
 
     def _loss(self, n_classes: int) -> Loss:
-        return Logistic() if n_classes == 2 else Softmax(n_classes)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of ``classes_``."""
-        scores = self.decision_function(X)
-        probabilities: Floats
-        if scores.ndim == 1:
-            probabilities = np.column_stack([expit(-scores), expit(scores)])
-        else:
-            probabilities = softmax(scores, axis=1)
-        return probabilities
-
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of the probability of each class."""
-        scores = self.decision_function(X)
-        logarithms: Floats
-        if scores.ndim == 1:
-            logarithms = np.column_stack([log_expit(-scores), log_expit(scores)])
-        else:
-            logarithms = log_softmax(scores, axis=1)
-        return logarithms
+        return loss_named("log_loss", n_classes)
 
 
 class DPAGDSVC(_AdaptiveGradientClassifier):

@@ -7,7 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, NoReturn, Self
 
 import numpy as np
@@ -16,32 +16,21 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._sklearn_compat import CallbackSupportMixin, callback_context, with_callbacks
-from ..data import ArrayRows, PrivateData
+from ..data import ArrayRows, Columns, PrivateData, RawRows
 from ..losses import Loss
 from ..mechanisms import bits_for
 from ..mechanisms.exact import Floats
+from ..mechanisms.randomness import Bits
 from ..penalties import L2
 from ..privacy import ZCDP, Budget, Ledger
-from ..privacy.report import NEIGHBOURS
+from ..privacy.currencies import Currency
+from ..privacy.report import NEIGHBOURS, PrivacySpent
 from ..solvers import Solver, run
+from ..solvers.standardization import find_ranges, standardise
+from .exact import minimise
+from .parameters import as_bounds, require_choice, require_number
 
-__all__ = ["PrivateClassifier", "require_choice", "require_number"]
-
-
-def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
-    """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""
-    number: Any = value
-    good = isinstance(number, kind) and not isinstance(number, bool | np.bool_) and math.isfinite(number)
-    if not good or number < low or (open_low and number == low):
-        wanted = "an integer" if kind is Integral else "a finite number"
-        raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
-
-
-def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless ``value`` is one of ``choices``."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
-
+__all__ = ["PrivateClassifier"]
 
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all private linear classifiers.
@@ -58,10 +47,17 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     alpha: float
     fit_intercept: bool
     data_norm: float | None
+    bounds: Any
+    standardize: str | None
     classes: Any
     adjacency: str
     random_state: int | None
     verbose: int
+
+    _currency: Currency = ZCDP()
+    """What the budget is kept in."""
+    _exact_at_infinity = False
+    """Whether epsilon = inf asks for the exact model rather than being an error."""
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
@@ -75,7 +71,10 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """Return the cap of the fit."""
         if self.rho is not None:
             return Budget.from_rho(self.rho, self.delta)
-        return Budget.of(self.epsilon, self.delta, currency=ZCDP())
+        return Budget.of(self.epsilon, self.delta, currency=self._currency)
+
+    def _is_exact(self) -> bool:
+        return self._exact_at_infinity and self.rho is None and self.epsilon == math.inf
 
     def _check_parameters(self) -> None:
         """Raise ValueError for a bad parameter, before any data are touched."""
@@ -87,6 +86,15 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_number("data_norm", self.data_norm, 0, open_low=True)
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise ValueError(f"fit_intercept={self.fit_intercept!r} must be True or False")
+        if self.standardize is not None:
+            require_choice("standardize", self.standardize, ("private",))
+        if self.bounds is not None:
+            as_bounds(self.bounds)
+        if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
+            raise ValueError(
+                f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows as "
+                "they are, the others change columns first. Leave data_norm out, or use bounds=None, standardize=None"
+            )
 
     @with_callbacks
     def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
@@ -110,48 +118,73 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if unsupported:
             _refuse_fit_parameters(unsupported)
         self._check_parameters()
-        budget, bits = self._budget(), bits_for(self.random_state)
+        exact = self._is_exact()
+        budget, bits = None if exact else self._budget(), bits_for(self.random_state)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
         X, y = self._validated(X, y)
         classes, codes = _encode(y, self.classes)
-        if budget.delta > 1 / len(y):
+        if budget is not None and budget.delta > 1 / len(y):
             warnings.warn(
                 f"delta={budget.delta:g} is larger than 1/n = {1 / len(y):.2g}: a mechanism that publishes a random "
                 "row would satisfy it. Choose delta well below 1/n",
                 UserWarning,
                 stacklevel=2,
             )
-        n_classes = len(classes)
-        labels = codes if n_classes > 2 else 2.0 * codes - 1
-        rows = ArrayRows(
-            X,
-            labels,
-            n_classes=n_classes if n_classes > 2 else None,
-            fit_intercept=bool(self.fit_intercept),
-            data_norm=self.data_norm,
-        )
-        data = PrivateData(rows, Ledger(budget), bits, adjacency=self.adjacency)
-        shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
+        n_classes = None if len(classes) == 2 else len(classes)
+        labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self)
-        try:
-            w = run(
-                self._solver(),
-                data,
-                self._loss(n_classes),
-                L2(float(self.alpha), free_intercept=bool(self.fit_intercept)),
-                shape,
-                self._observer(data, classes, context),
+        if budget is None:
+            w = minimise(X, labels, self._loss(len(classes)), float(self.alpha), bool(self.fit_intercept))
+            self.privacy_spent_ = PrivacySpent.nothing_promised(
+                self._currency, delta=float(self.delta), adjacency=self.adjacency
             )
-        finally:
-            self.privacy_spent_ = data.report()  # what was released stays released, even if the fit ends in an error
+        else:
+            w = self._learn(X, labels, n_classes, Ledger(budget), bits, classes, context)
         for name, value in self._attributes(w, classes).items():
             setattr(self, name, value)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: self._attributes(w, classes))
         return self
+
+    def _learn(
+        self, X: Any, labels: Any, n_classes: int | None, ledger: Ledger, bits: Bits, classes: Any, context: Any
+    ) -> Floats:
+        """Return the weights, in the user's units, that the solver finds behind the door.
+
+        The map of the columns is fixed first: by public bounds, by releases, or not at all.
+        """
+        intercept, shape = bool(self.fit_intercept), () if n_classes is None else (n_classes,)
+
+        def door(rows: ArrayRows | RawRows) -> PrivateData:
+            return PrivateData(rows, ledger, bits, adjacency=self.adjacency)
+
+        columns: Columns | None = None
+        if self.bounds is not None:
+            columns = _columns_within(as_bounds(self.bounds), X.shape[1], through_zero=not intercept)
+        try:
+            if self.standardize is not None:
+                if columns is None:
+                    columns = find_ranges(door(RawRows(X)), through_zero=not intercept)
+                placed = ArrayRows(X, labels, n_classes=n_classes, columns=columns, fit_intercept=False)
+                columns = standardise(door(placed), columns, centred=intercept)
+            rows = ArrayRows(
+                X, labels, n_classes=n_classes, fit_intercept=intercept, data_norm=self.data_norm, columns=columns
+            )
+            data = door(rows)
+
+            def in_user_units(w: Floats) -> Floats:
+                return w if columns is None else columns.in_user_units(w, intercept)
+
+            observe = self._observer(data, lambda w: self._attributes(in_user_units(w), classes), context)
+            penalty = L2(float(self.alpha), free_intercept=intercept)
+            w = run(self._solver(), data, self._loss(len(classes)), penalty, (data.n_parameters, *shape), observe)
+        finally:
+            # what was released stays released, even if the fit ends in an error
+            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=self.adjacency, private=bits.private)
+        return in_user_units(w)
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y as scikit-learn checks them; an error does not quote their values."""
@@ -172,7 +205,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(len(rows)))
         return {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy()}
 
-    def _observer(self, data: PrivateData, classes: Any, context: Any) -> Callable[[Floats], bool]:
+    def _observer(
+        self, data: PrivateData, attributes: Callable[[Floats], dict[str, Any]], context: Any
+    ) -> Callable[[Floats], bool]:
         """Return what is called with every iterate: progress and callbacks see released values only, never X or y."""
         count, shown = 0, -1
 
@@ -189,9 +224,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             task = context.subcontext(task_name="iterate")
             task.call_on_fit_task_begin(estimator=self)
             return bool(
-                task.call_on_fit_task_end(
-                    estimator=self, reconstruction_attributes=lambda: self._attributes(w, classes)
-                )
+                task.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: attributes(w))
             )
 
         return observe
@@ -268,6 +301,16 @@ def _encode(y: Any, classes: Any) -> tuple[Any, Any]:
             "if others may occur, list them all in classes"
         )
     return classes, np.searchsorted(classes, y)
+
+
+def _columns_within(bounds: tuple[Floats, Floats], n_features: int, *, through_zero: bool) -> Columns:
+    """Return the map of columns with public bounds; without an intercept, 0 has to stay where it is."""
+    low, high = bounds
+    if low.ndim == 1 and len(low) != n_features:
+        raise ValueError(f"bounds are given for {len(low)} columns, but X has {n_features}")
+    if through_zero:
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
+    return Columns.within(low, high, n_features)
 
 
 def _refuse_fit_parameters(unsupported: dict[str, Any]) -> NoReturn:

@@ -73,26 +73,41 @@ class PrivacySpent:
             releases=ledger.releases,
         )
 
+    @classmethod
+    def nothing_promised(cls, currency: Currency, *, delta: float, adjacency: str) -> PrivacySpent:
+        """Return the report of a fit without noise, at epsilon = inf."""
+        infinite = {"epsilon": math.inf, "rho": math.inf, "limit": math.inf, "charged": math.inf}
+        return cls(delta=delta, currency=currency, adjacency=adjacency, private=False, **infinite)
+
     def epsilon_at(self, delta: float) -> float:
         """Return the epsilon guaranteed at another delta; inf where there is none."""
         if not 0 <= delta < 1:
             raise ValueError(f"delta={delta!r} must lie in [0, 1)")
+        if math.isinf(self.limit):
+            return math.inf
         return self.currency.epsilon(self.limit, delta)
 
     def delta_at(self, epsilon: float) -> float:
         """Return the delta guaranteed at another epsilon."""
+        if math.isinf(self.limit):
+            return 1.0
         return self.currency.delta(self.limit, epsilon)
 
     def epsilon_for_group(self, size: int) -> float:
         """Return the epsilon that protects any ``size`` rows together, at this report's delta."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"size={size!r} must be a positive integer")
-        if size == 1:
+        if size == 1 or math.isinf(self.limit):
             return self.epsilon
         return self.currency.epsilon(self.currency.for_group(self.limit, size), self.delta)
 
     def statement(self) -> str:
         """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of rows."""
+        if math.isinf(self.limit):
+            return (
+                "NOT PRIVATE: epsilon is infinite, so this model was trained on the exact data without any noise. It "
+                "may reveal individual rows and must not be released as a private model."
+            )
         if not self.private:
             return (
                 "NOT PRIVATE: the noise was generated from a known seed (random_state), so whoever knows the seed can "
@@ -122,14 +137,15 @@ class PrivacySpent:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain Python values, ready for JSON (an infinite epsilon becomes None)."""
+        """Return the report as plain Python values, ready for JSON (what is infinite becomes None)."""
         plain = asdict(self)
         plain["currency"] = self.currency.name
         plain["releases"] = list(plain["releases"])
-        plain["epsilon"] = self.epsilon if math.isfinite(self.epsilon) else None
-        return plain
+        return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
 
     def __repr__(self) -> str:
+        if math.isinf(self.limit):
+            return "PrivacySpent(epsilon=inf, private=False; no noise was added)"
         used = 100 * self.charged / self.limit
         count = sum(release.count for release in self.releases)
         return (

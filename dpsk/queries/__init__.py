@@ -1,6 +1,8 @@
 """Sums over rows that a solver may ask for, each with a proved bound on one row's influence."""
 
 from .gradient import GradientSum
+from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
+from .moments import Moments
 
-__all__ = ["GradientSum", "LossesAlong"]
+__all__ = ["GradientSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms"]

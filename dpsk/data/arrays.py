@@ -1,0 +1,286 @@
+"""Rows of arrays: dense, sparse and memory-mapped data differ here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from ..mechanisms.exact import Floats
+from .columns import Columns
+from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
+from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
+
+__all__ = ["ArrayRows", "RawRows"]
+
+_GRID = 2.0**-UNIT_BITS
+_LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
+_MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
+_BLOCK_ROWS = 4096  # rows rounded at a time: they stay in cache
+_SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
+
+
+class ArrayRows(ChunkRows):
+    """Rows of a NumPy array, a memory-mapped array or a SciPy sparse matrix.
+
+    In memory, one rounded copy is kept (CSR where that is smaller). A memory-mapped array is rounded block by block in
+    every pass and never copied.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+        Finite values.
+    y : array of shape (n_rows,)
+        -1/+1, or class numbers 0..n_classes-1.
+    n_classes : int or None
+        Public number of classes; None for labels -1/+1.
+    fit_intercept : bool
+        Whether a column of ones is appended.
+    data_norm : float or None
+        Public bound on the l2 norm of a row (without the intercept); longer rows are scaled down to it, each on
+        its own.
+    columns : Columns or None
+        A public map of the entries; then all rows share one scale, and ``data_norm`` is not used.
+    chunk_rows : int
+        Rows per chunk, at most ``CHUNK_ROWS``.
+    """
+
+    def __init__(
+        self,
+        X: Matrix,
+        y: Labels,
+        *,
+        n_classes: int | None = None,
+        fit_intercept: bool = True,
+        data_norm: float | None = None,
+        columns: Columns | None = None,
+        chunk_rows: int = CHUNK_ROWS,
+    ) -> None:
+        y = np.array(y)
+        if X.ndim != 2 or y.shape != (X.shape[0],):
+            raise ValueError("X must have two dimensions, y one, and both as many rows")
+        allowed = (-1, 1) if n_classes is None else range(n_classes)
+        if not np.isin(y, allowed).all():
+            raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
+        y = y.astype(np.float64 if n_classes is None else np.intp)
+        y.flags.writeable = False
+        if not 1 <= X.shape[0] <= _MAX_ROWS:
+            raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
+        if not 1 <= chunk_rows <= CHUNK_ROWS:
+            raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
+        if data_norm is not None and not 0 < data_norm < _LARGEST_ENTRY:
+            raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
+        n_rows, n_features = X.shape
+        self._fit_intercept, self._data_norm, self._n_classes = fit_intercept, data_norm, n_classes
+        self._placement = None if columns is None else _Placement(columns)
+        if columns is not None:
+            chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
+        mapped = isinstance(X, np.memmap)
+        if sp.issparse(X):
+            X = X.tocsr()
+        elif not mapped and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
+            X = _compressed(X)
+        bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
+        parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
+        if mapped:
+            for rows in parts:
+                _require_finite(X[rows])
+            memories = [Memory() for _ in parts]
+
+            def chunks() -> Iterable[Chunk]:
+                return (self._chunk(X[rows], y[rows], m) for rows, m in zip(parts, memories, strict=True))
+        else:
+            held = [self._chunk(X[rows], y[rows], Memory()) for rows in parts]
+
+            def chunks() -> Iterable[Chunk]:
+                return held
+
+        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept)
+
+    @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
+    def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
+        offset, shortest = None, 0.0
+        if self._placement is not None:
+            units, scale, norm2, offset = self._placement.units(X)
+            shortest = SHORTEST_NORM
+        elif sp.issparse(X):
+            units, scale, norm2 = self._sparse_units(X)
+        else:
+            units, scale, norm2 = self._dense_units(X)
+        constant = None
+        if self._fit_intercept:
+            constant = np.trunc(2.0**UNIT_BITS / scale) * _GRID
+            norm2 = norm2 + constant * constant
+        # 2^-40 covers the rounding of the integer sum, of the constant's square and of the root
+        norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
+        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._n_classes, memory, offset)
+
+    def _row_scale(self, largest: Floats) -> Floats:
+        """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
+        mantissa, exponent = np.frexp(largest)
+        exponent = np.where(largest > 0, exponent - (mantissa == 0.5), 0)
+        floor = 0 if self._fit_intercept else -500
+        return np.ldexp(1.0, np.maximum(exponent, floor))
+
+    def _dense_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
+        n, d = X.shape
+        units = np.empty((n, d), order="F")
+        scale, norm2 = np.empty(n), np.empty(n)
+        for a in range(0, n, _BLOCK_ROWS):
+            rows = slice(a, min(a + _BLOCK_ROWS, n))
+            x = np.array(X[rows], dtype=np.float64, order="C")
+            _require_finite(x)
+            np.clip(x, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=x)
+            scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
+            if self._data_norm is not None:
+                grown = np.ceil(np.abs(x) * (2.0**UNIT_BITS / scale[rows])[:, None])
+                x *= self._shrink(scale[rows], _sum_of_squares(grown))[:, None]
+                scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
+            x *= (2.0**UNIT_BITS / scale[rows])[:, None]
+            np.trunc(x, out=x)
+            norm2[rows] = _sum_of_squares(x)
+            x *= _GRID
+            units[rows] = x
+        return units, scale, norm2
+
+    def _sparse_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
+        units = _own_values(X)
+        np.clip(units.data, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=units.data)
+        counts = np.diff(units.indptr)
+
+        def sum_of_squares(steps: Floats) -> Floats:
+            squares = steps.astype(np.int64)
+            squares *= squares
+            norm2: Floats = _row_sums(squares, units) * _GRID**2
+            return norm2
+
+        def row_scale() -> Floats:
+            return self._row_scale(abs(units).max(axis=1).toarray().ravel())
+
+        scale = row_scale()
+        if self._data_norm is not None:
+            grown = np.ceil(np.abs(units.data) * np.repeat(2.0**UNIT_BITS / scale, counts))
+            units.data *= np.repeat(self._shrink(scale, sum_of_squares(grown)), counts)
+            scale = row_scale()
+        units.data *= np.repeat(2.0**UNIT_BITS / scale, counts)
+        np.trunc(units.data, out=units.data)
+        norm2 = sum_of_squares(units.data)
+        units.data *= _GRID
+        return units, scale, norm2
+
+    def _shrink(self, scale: Floats, norm2: Floats) -> Floats:
+        """Return the factors that bring rows with these (rounded up) unit norms within ``data_norm``."""
+        bound = np.inf if self._data_norm is None else self._data_norm
+        norm = np.maximum(scale * np.sqrt(norm2), bound)
+        return np.where(norm > bound, bound * (1 - 2.0**-30) / norm, 1.0)
+
+
+class _Placement:
+    """Entries mapped by :class:`Columns`, on a grid that is the same for all rows.
+
+    Units are at most 1/2, and so is the offset, so that a centred entry is at most 1.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        largest = float(np.abs(columns.factor).max(initial=0.5))
+        self.columns, self.scale = columns, power_of_two_above(2 * largest)
+        self.steps = columns.factor * (2.0**UNIT_BITS / self.scale)
+        centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
+        self.offset = np.rint(centre * self.steps)
+
+    def units(self, X: Matrix) -> tuple[Matrix, Floats, Floats, Floats | None]:
+        """Return units, scale and squared norms of rows, and the offset where it is not subtracted yet."""
+        scale = np.full(X.shape[0], self.scale)
+        if not sp.issparse(X):
+            units, norm2 = self._dense(X)
+            return units, scale, norm2, None
+        units = _own_values(X)
+        at = units.indices
+        units.data = np.trunc(self.columns.place(units.data, at) * self.steps[at])
+        offset = self.offset.astype(np.int64)
+        entries = units.data.astype(np.int64)
+        entries *= entries - 2 * offset[at]  # what an entry adds to the squared norm of a row of -offset
+        norm2 = (_row_sums(entries, units) + (offset * offset).sum()) * _GRID**2
+        units.data *= _GRID
+        return units, scale, norm2, self.offset * _GRID if offset.any() else None
+
+    def _dense(self, X: Matrix) -> tuple[Matrix, Floats]:
+        n, d = X.shape
+        units, norm2 = np.empty((n, d), order="F"), np.empty(n)
+        for a in range(0, n, _BLOCK_ROWS):
+            rows = slice(a, min(a + _BLOCK_ROWS, n))
+            x = np.array(X[rows], dtype=np.float64, order="C")
+            _require_finite(x)
+            x = self.columns.place(x)
+            x *= self.steps
+            np.trunc(x, out=x)
+            x -= self.offset
+            norm2[rows] = _sum_of_squares(x)
+            x *= _GRID
+            units[rows] = x
+        return units, norm2
+
+
+class RawRows(ChunkRows):
+    """The entries of an array as they are, without labels: what column ranges are found on. Nothing is copied."""
+
+    def __init__(self, X: Matrix) -> None:
+        n, d = X.shape
+        if sp.issparse(X):
+            X = X.tocsr()
+
+        def chunks() -> Iterable[RawChunk]:
+            for a in range(0, n, _BLOCK_ROWS):
+                x = _own_values(X[a : a + _BLOCK_ROWS]) if sp.issparse(X) else _compressed(X[a : a + _BLOCK_ROWS])
+                _require_finite(x.data)
+                found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
+                before = np.searchsorted(found, x.indptr)
+                yield RawChunk(x.data[found], x.indices[found], np.diff(before))
+
+        super().__init__(chunks, n, d, d)
+
+
+def _own_values(X: Matrix) -> Matrix:
+    """Return a CSR matrix in canonical form whose finite float64 values may be changed; the pattern may be shared."""
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    units = sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
+    _require_finite(units.data)
+    return units
+
+
+def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:
+    """Return the sum over each row of integers that stand where ``pattern`` has entries."""
+    ones = np.ones(pattern.shape[1], dtype=np.int64)
+    sums: NDArray[np.int64] = sp.csr_matrix((entries, pattern.indices, pattern.indptr), pattern.shape) @ ones
+    return sums
+
+
+def _sum_of_squares(steps: Floats) -> Floats:
+    """Return the squared norm of each row of integers, in units: summed as integers, so that no order matters."""
+    integers = steps.astype(np.int64)
+    squares: Floats = np.einsum("ij,ij->i", integers, integers) * _GRID**2
+    return squares
+
+
+def _compressed(X: NDArray[Any]) -> Matrix:
+    """Return a dense array as CSR, block by block: several times faster than SciPy on columns-first arrays."""
+    n, d = X.shape
+    values, columns, counts = [], [], []
+    for a in range(0, n, _BLOCK_ROWS):
+        x = np.ascontiguousarray(X[a : a + _BLOCK_ROWS])
+        found = np.flatnonzero(x)
+        values.append(x.ravel()[found].astype(np.float64))
+        columns.append((found % d).astype(np.int32))
+        counts.append(np.count_nonzero(x, axis=1))
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    return sp.csr_matrix((np.concatenate(values), np.concatenate(columns), indptr), (n, d))
+
+
+def _require_finite(x: NDArray[Any]) -> None:
+    if not np.isfinite(x).all():
+        raise ValueError("X contains NaN or infinity: impute or drop such rows before fitting (finiteness is public)")

@@ -1,0 +1,76 @@
+"""The exact model, without privacy: what epsilon = inf means."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from ..losses import Loss
+from ..mechanisms.exact import Floats
+
+__all__ = ["minimise"]
+
+_TOLERANCE = 1e-9
+
+
+def minimise(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Floats:
+    """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2, with a free intercept: scikit-learn's objective.
+
+    L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root mean square, so that
+    units do not matter to the search. Warns if the gradient is not down to 1e-9 in these columns.
+    """
+    n, d = X.shape
+    X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
+    scale = 1 / np.sqrt(np.where(squares > 0, squares / n, 1.0))
+    if fit_intercept:
+        scale = np.append(scale, 1.0)
+    columns = () if loss.n_classes is None else (loss.n_classes,)
+    shape = (len(scale), *columns)
+    scale = scale.reshape(-1, *(1 for _ in columns))
+    ridge = alpha * scale * scale * np.ones(shape)
+    if fit_intercept:
+        ridge[-1] = 0
+
+    def scores(flat: Floats) -> Floats:
+        w = scale * flat.reshape(shape)
+        return np.asarray(X @ w[:d]) + (w[d] if fit_intercept else 0.0)
+
+    def back(residuals: Floats) -> Floats:
+        sums = np.asarray(X.T @ residuals)
+        if fit_intercept:
+            sums = np.concatenate([sums, residuals.sum(axis=0)[None]])
+        return scale * sums / n
+
+    def objective(flat: Floats) -> tuple[float, Floats]:
+        at, z = flat.reshape(shape), scores(flat)
+        value = float(loss.value(z, y).mean() + (ridge * at * at).sum() / 2)
+        return value, (back(loss.derivative(z, y)) + ridge * at).ravel()
+
+    def curvature(flat: Floats, direction: Floats) -> Floats:
+        second, along = loss.second_derivative(scores(flat), y), scores(direction)
+        moved = second * along if not columns else np.einsum("ijk,ik->ij", second, along)
+        return (back(moved) + ridge * direction.reshape(shape)).ravel()
+
+    options = {"maxiter": 5_000, "maxfun": 10_000, "maxcor": 20, "ftol": 0.0, "gtol": _TOLERANCE}
+    found = minimize(objective, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options).x
+    for _ in range(20):
+        gradient = objective(found)[1]
+        if np.abs(gradient).max() <= _TOLERANCE:
+            break
+        options = {"maxiter": 20, "gtol": _TOLERANCE}
+        found = minimize(objective, found, jac=True, hessp=curvature, method="trust-ncg", options=options).x
+    else:
+        warnings.warn(
+            "the exact model did not converge: the classes may be separable, which leaves no finite optimum when alpha "
+            f"is 0 (here {alpha:g}). Raise alpha",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    w: Floats = scale * found.reshape(shape)
+    return w

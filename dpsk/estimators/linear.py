@@ -1,0 +1,48 @@
+"""What the linear classifiers share beyond the fit: losses by name and probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+
+from ..losses import HuberHinge, Logistic, Loss, OneVsRest, Softmax
+from ..mechanisms.exact import Floats
+
+__all__ = ["LOSSES", "Probabilities", "loss_named"]
+
+LOSSES = ("log_loss", "huber_hinge")
+
+
+def loss_named(name: str, n_classes: int) -> Loss:
+    """Return the loss for this many classes: the softmax for several logistic ones, one-vs-rest for the others."""
+    if name == "log_loss":
+        return Logistic() if n_classes == 2 else Softmax(n_classes)
+    return HuberHinge() if n_classes == 2 else OneVsRest(HuberHinge(), n_classes)
+
+
+class Probabilities:
+    """``predict_proba`` and ``predict_log_proba`` of a classifier whose scores are log-odds."""
+
+    decision_function: Any
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, in the order of ``classes_``."""
+        scores = self.decision_function(X)
+        probabilities: Floats
+        if scores.ndim == 1:
+            probabilities = np.column_stack([expit(-scores), expit(scores)])
+        else:
+            probabilities = softmax(scores, axis=1)
+        return probabilities
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class."""
+        scores = self.decision_function(X)
+        logarithms: Floats
+        if scores.ndim == 1:
+            logarithms = np.column_stack([log_expit(-scores), log_expit(scores)])
+        else:
+            logarithms = log_softmax(scores, axis=1)
+        return logarithms

@@ -1,0 +1,92 @@
+"""Parameters that estimators share: how they are checked, and what docstrings say of them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from ..mechanisms.exact import Floats
+
+__all__ = ["PARAMETERS", "as_bounds", "require_choice", "require_number"]
+
+PARAMETERS = {
+    "budget": """
+    epsilon, delta : float, default=1.0 and 1e-6
+        The privacy guarantee of the fit. Choose delta well below 1/n_samples.""",
+    "exact": """ ``epsilon=inf`` fits the exact model
+        instead, without noise, standardisation or bounds, and says that it is not private.""",
+    "rho": """
+    rho : float or None, default=None
+        The budget as zero-concentrated differential privacy. If given it is used and ``epsilon`` is ignored; the
+        epsilon reported is what rho guarantees at ``delta``.""",
+    "columns": """
+    bounds : pair of numbers or arrays, or None, default=None
+        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``; values beyond are clipped,
+        and columns are fitted in units of their bounds. With bounds nothing is spent on finding ranges.
+    standardize : {"private", None}, default=%s
+        "private" spends a part of the budget on means and standard deviations of the columns (and, without
+        ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
+        coefficients come back in the units of X. None fits the columns as they are.""",
+    "data": """
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which is not penalised.
+    data_norm : float or None, default=None
+        A public bound on the l2 norm of a row; longer rows are scaled down to it. None: no bound is needed. It cannot
+        be combined with ``bounds`` or ``standardize``, which look at columns.
+    classes : array-like or None, default=None
+        All labels that may occur. None: the labels seen, which are then treated as public.
+    adjacency : {"zero-out", "replace"}, default="zero-out"
+        Neighbouring data sets differ by one row that leaves every sum, or by one row replaced. The latter needs
+        about twice the noise.""",
+    "running": """
+    random_state : int or None, default=None
+        None: secure noise from the operating system. An int makes the fit reproducible and NOT private.
+    verbose : int, default=0
+        1 prints progress at every tenth of the budget, 2 at every iterate. Only released values are shown.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    classes_ : ndarray of shape (n_classes,)
+    privacy_spent_ : PrivacySpent
+        The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
+        a paragraph for a report.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names""",
+}
+"""What docstrings of estimators share."""
+
+
+def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
+    """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""
+    number: Any = value
+    good = isinstance(number, kind) and not isinstance(number, bool | np.bool_) and math.isfinite(number)
+    if not good or number < low or (open_low and number == low):
+        wanted = "an integer" if kind is Integral else "a finite number"
+        raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
+
+
+def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
+
+
+def as_bounds(bounds: Any) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds as arrays; raise ValueError unless they are finite numbers in order."""
+    try:
+        low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
+        low, high = np.broadcast_arrays(low, high)
+        good = low.ndim <= 1 and (np.abs([low, high]) < 2.0**400).all() and (low <= high).all()
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(
+            f"bounds={bounds!r} must be None or a pair (low, high) of finite numbers, or of arrays with one number per "
+            "column, with low <= high: public knowledge, not taken from the data"
+        )
+    return low, high

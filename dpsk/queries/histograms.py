@@ -1,0 +1,123 @@
+"""Counts: how long rows are, and where the entries of each column lie."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from ..data.private import Query
+from ..data.rows import Chunk, RawChunk
+from ..mechanisms.base import Sensitivity
+from ..mechanisms.exact import Floats, Integers
+
+__all__ = ["EntryCounts", "Magnitudes", "Positions", "RowNorms"]
+
+_WEIGHT_BITS = 16
+
+
+def octaves(x: Floats) -> tuple[Floats, Integers]:
+    """Return x > 0 as mantissa in (1/2, 1] times a power of two: exact, unlike a logarithm."""
+    mantissa, exponent = np.frexp(x)
+    power = mantissa == 0.5
+    return np.where(power, 1.0, mantissa), exponent - power
+
+
+class RowNorms(Query):
+    """Counts of rows by norm, in quarter octaves: bin k holds norms in (``norms[k-1]``, ``norms[k]``].
+
+    Rows of data in the user's units have as norm the root of their number of non-zero entries.
+
+    Formal guarantee
+    ----------------
+    Every row adds 1 to one bin, the first and the last taking all that lie beyond. A leaving row lowers one count
+    by 1; a replaced row moves 1 from one bin to another.
+    """
+
+    label = "row norms"
+    unit = 1.0
+    lowest, highest = -64, 64
+    norms = 2.0 ** (np.arange(4 * lowest, 4 * highest + 1) / 4)
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        if adjacency == "replace":
+            return Sensitivity(l1=2, l2=np.nextafter(np.sqrt(2), 2), linf=1)
+        return Sensitivity(l1=1, l2=1, linf=1, monotone=True)
+
+    def __call__(self, chunk: Chunk | RawChunk) -> Integers:
+        mantissa, exponent = octaves(chunk.norms)
+        # (1/2, 1] in four: the upper ends of the first three
+        quarter = np.searchsorted(2.0 ** np.array([-0.75, -0.5, -0.25]), mantissa)
+        bins = 4 * (exponent.astype(np.int64) - 1 - self.lowest) + quarter + 1
+        return np.bincount(np.clip(bins, 0, len(self.norms) - 1), minlength=len(self.norms)).astype(np.int64)
+
+
+class EntryCounts(Query):
+    """Counts of each column's non-zero entries by bin; a row's entries weigh less where it has more than ``entries``.
+
+    A row with m non-zero entries counts each as min(1, sqrt(entries / m)).
+
+    Formal guarantee
+    ----------------
+    A row adds its weight, truncated to multiples of ``unit``, to one bin in each of m columns: l2 norm at most
+    weight * sqrt(m) <= sqrt(entries), l1 norm at most weight * m <= sqrt(entries * n_features), and no entry above 1.
+    Two rows u, v have no negative entries, so |u - v|^2 <= |u|^2 + |v|^2: replacing a row costs sqrt(2) in l2.
+    """
+
+    unit = 2.0**-_WEIGHT_BITS
+    n_bins: int
+
+    def __init__(self, n_features: int, entries: float) -> None:
+        if not entries > 0:
+            raise ValueError(f"entries={entries!r} must be positive")
+        self.n_features, self.entries = n_features, min(float(entries), float(n_features))
+
+    @abstractmethod
+    def bins(self, values: Floats, columns: Integers) -> Integers:
+        """Return the bin of each non-zero entry: 0 to n_bins - 1."""
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        size = np.sqrt(self.entries) * 2**_WEIGHT_BITS * (1 + 2.0**-50)
+        one = 2**_WEIGHT_BITS
+        if adjacency == "replace":
+            l2 = np.nextafter(np.sqrt(2) * size, np.inf)
+            return Sensitivity(l1=2 * size * np.sqrt(self.n_features), l2=l2, linf=one)
+        return Sensitivity(l1=size * np.sqrt(self.n_features), l2=size, linf=one, monotone=True)
+
+    def __call__(self, chunk: RawChunk) -> Integers:
+        weight = np.minimum(1.0, np.sqrt(self.entries * (1 - 2.0**-40) / np.maximum(chunk.counts, 1)))
+        weights = np.repeat(np.trunc(weight * 2**_WEIGHT_BITS), chunk.counts)
+        bins = np.clip(self.bins(chunk.values, chunk.columns), 0, self.n_bins - 1)
+        cells = chunk.columns.astype(np.int64) * self.n_bins + bins
+        counts = np.bincount(cells, weights, minlength=self.n_features * self.n_bins)
+        return counts.astype(np.int64).reshape(self.n_features, self.n_bins)
+
+
+class Magnitudes(EntryCounts):
+    """Entries by magnitude: bin k holds those in (2^(k-1+lowest), 2^(k+lowest)], the ends what lies beyond."""
+
+    label = "magnitudes"
+    lowest, highest = -40, 60
+    n_bins = highest - lowest + 1
+
+    def bins(self, values: Floats, columns: Integers) -> Integers:
+        exponent: Integers = octaves(np.abs(values))[1].astype(np.int64)
+        return exponent - self.lowest
+
+
+class Positions(EntryCounts):
+    """Entries by position: ``n_bins`` even bins over [-reach, reach] of each column."""
+
+    label = "positions"
+    n_bins = 64
+
+    def __init__(self, n_features: int, entries: float, reach: Floats) -> None:
+        super().__init__(n_features, entries)
+        if reach.shape != (n_features,) or not (np.isfinite(reach) & (reach > 0)).all():
+            raise ValueError("reach must hold one positive finite number per column")
+        self.reach = reach
+
+    def bins(self, values: Floats, columns: Integers) -> Integers:
+        reach = self.reach[columns]
+        at = np.clip(values, -reach, reach) / reach
+        return np.floor((at + 1) * (self.n_bins / 2)).astype(np.int64)

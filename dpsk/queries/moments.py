@@ -1,0 +1,50 @@
+"""The sums of columns and of their squares."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..data.grid import SHORTEST_NORM, UNIT_BITS
+from ..data.private import Query
+from ..data.rows import Chunk
+from ..mechanisms.base import Sensitivity
+from ..mechanisms.exact import Integers
+
+__all__ = ["Moments"]
+
+
+class Moments(Query):
+    """The sums over rows of (x, x^2), each row scaled down to joint l2 norm ``clip``.
+
+    For rows of placed columns that are neither centred nor scaled, without an intercept: entries in [-1, 1].
+
+    Formal guarantee
+    ----------------
+    Row i adds r_i * (a_i, b_i) with integer vectors a_i, b_i and an integer r_i >= 0 of at most ``clip / (spacing *
+    ||(a_i, b_i)||)``: 2^-30 covers the rounding of that division, and truncation only shortens. Its norm is at most
+    ``clip``; a replaced row moves the sum by at most twice as much.
+    """
+
+    label = "moments"
+    scale = 2.0
+    """The scale of the rows this is for: units are at most 1/2."""
+
+    def __init__(self, n_features: int, *, clip: float) -> None:
+        longest = np.sqrt(2.0 * n_features)  # no row is longer
+        if not clip > 0:
+            raise ValueError(f"clip={clip!r} must be positive")
+        self.n_features, self.clip = n_features, float(np.clip(clip, 2.0**-20, longest))
+        self.unit = self.scale * 2.0 ** (-2 * UNIT_BITS)
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        l2 = self.clip / self.unit * (2 if adjacency == "replace" else 1)
+        return Sensitivity(l1=np.nextafter(l2 * np.sqrt(2 * self.n_features), np.inf), l2=l2, linf=l2)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        if chunk.constant is not None or chunk.offset is not None or not (chunk.scale == self.scale).all():
+            raise ValueError("moments are taken of placed columns: neither centred nor scaled, without an intercept")
+        squares = chunk.squared()
+        norm = np.hypot(chunk.norm, squares.norm) * (1 + 2.0**-40)
+        limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)
+        weights = np.trunc(np.minimum(2.0**UNIT_BITS, limit))
+        return np.concatenate([chunk.total(weights), squares.total(weights)])

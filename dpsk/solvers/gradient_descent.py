@@ -1,0 +1,80 @@
+"""Noisy gradient descent on all rows, with momentum and an averaged tail, on a schedule fixed before the run.
+
+Full batches need no sampling argument: T releases of Gaussian DP mu_t compose to sqrt(sum mu_t^2) exactly (Dong, Roth &
+Su 2022), so T steps cost what one step of the same total precision would, and averaging undoes the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import PrivateData
+from ..losses import Loss
+from ..mechanisms import Gaussian
+from ..mechanisms.exact import Floats
+from ..penalties import Penalty
+from ..queries import GradientSum
+from .standardization import typical_norm
+
+__all__ = ["GradientDescent"]
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Heavy-ball descent in which every step buys an equal part of what is left of the budget.
+
+    What is None is set from public facts (rows, weights, budget, loss) and one noisy count of row norms. All of it hangs
+    on the *precision* of one gradient bought with the whole budget: mu * rows / sqrt(weights).
+
+    Parameters
+    ----------
+    steps : int or None
+        Number of gradients. None: 100 at precision 84, growing like its root, at most 300: the more noise, the earlier
+        the descent has to stop.
+    momentum : float
+        The part of the last step that is repeated, in [0, 1).
+    step_size : float or None
+        None: 2 / (curvature of the loss * squared norm of a typical row).
+    gradient_clip : float or None
+        Bound on one row's gradient norm. None: between 0.1 and 1 times the gradient of a typical row at its steepest;
+        smaller where there is more noise.
+    average : float
+        The last part of the iterates whose mean is the result, in (0, 1].
+    """
+
+    steps: int | None = None
+    momentum: float = 0.9
+    step_size: float | None = None
+    gradient_clip: float | None = None
+    average: float = 0.5
+
+    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+        norm = typical_norm(data) if self.gradient_clip is None or self.step_size is None else 1.0
+        precision = self.precision(data, math.prod(shape))
+        steps = self.steps or int(np.clip(100 * math.sqrt(precision / 84), 100, 300))
+        steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
+        clip = self.gradient_clip or steepest * float(np.clip(0.18 * (precision / 42) ** 0.4, 0.1, 1.0))
+        # a loss with a kink is as curved as one that is rounded over a unit of margin
+        step_size = self.step_size or 2 / (min(loss.typical_curvature, 1.0) * norm**2)
+        mechanism = Gaussian.priced(data.remaining / steps * (1 - 1e-12), data.currency)
+        w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+        first = steps - math.ceil(self.average * steps)
+        for step in range(steps):
+            noisy = data.release(data.measure(GradientSum(loss, w, clip=clip)), mechanism)
+            velocity = self.momentum * velocity - step_size * (noisy / data.n_rows + penalty.gradient(w))
+            w = w + velocity
+            if step < first:
+                yield w
+            else:
+                mean = mean + (w - mean) / (step - first + 1)
+                yield mean
+
+    @staticmethod
+    def precision(data: PrivateData, weights: int) -> float:
+        """Return how many typical gradients outweigh the noise of all weights, if the budget bought a single one."""
+        mu = Gaussian.priced(data.remaining, data.currency).mu
+        return mu * data.n_rows / math.sqrt(weights) / (2 if data.adjacency == "replace" else 1)
