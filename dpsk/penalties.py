@@ -17,6 +17,10 @@ Floats: TypeAlias = NDArray[np.float64]
 class Penalty(Protocol):
     """A penalty of weights with shape (p,) or (p, K); the last row belongs to the intercept where there is one."""
 
+    @property
+    def smoothness(self) -> float:
+        """A bound on the second derivative."""
+
     def value(self, w: Floats) -> float:
         """Return the penalty of one array of weights."""
 
@@ -37,6 +41,10 @@ class L2:
     def __post_init__(self) -> None:
         if not (self.alpha >= 0 and math.isfinite(self.alpha)):
             raise ValueError(f"alpha={self.alpha!r} must be a finite number >= 0")
+
+    @property
+    def smoothness(self) -> float:
+        return self.alpha
 
     def value(self, w: Floats) -> float:
         return float(self.values(w[None])[0])

@@ -26,6 +26,7 @@ def test_check_rows_accepts_a_backend_outside_the_package():
             self.parts = [ArrayRows(sp.csr_matrix(X[p]), y[p], **options) for p in parts]
             self.n_rows, self.n_features = X.shape
             self.n_parameters = self.parts[0].n_parameters
+            self.norm_range = self.parts[0].norm_range
 
         def total(self, kernel):
             return sum(part.total(kernel) for part in self.parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -98,7 +99,11 @@ class ArrayRows(ChunkRows):
             def chunks() -> Iterable[Chunk]:
                 return held
 
-        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept)
+        shortest, longest = 0.0, math.inf if data_norm is None else data_norm
+        if self._placement is not None:
+            shortest, longest = SHORTEST_NORM * self._placement.scale, self._placement.longest
+        norm_range = (max(shortest, float(fit_intercept)), math.hypot(longest, fit_intercept))
+        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range)
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
@@ -154,7 +159,7 @@ class ArrayRows(ChunkRows):
         def sum_of_squares(steps: Floats) -> Floats:
             squares = steps.astype(np.int64)
             squares *= squares
-            norm2: Floats = _row_sums(squares, units) * _GRID**2
+            norm2: Floats = _row_sums(squares, units).astype(np.float64) * _GRID**2
             return norm2
 
         def row_scale() -> Floats:
@@ -190,6 +195,7 @@ class _Placement:
         self.steps = columns.factor * (2.0**UNIT_BITS / self.scale)
         centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
         self.offset = np.rint(centre * self.steps)
+        self.longest = float(np.linalg.norm(columns.factor * (1 + np.abs(centre))))
 
     def units(self, X: Matrix) -> tuple[Matrix, Floats, Floats, Floats | None]:
         """Return units, scale and squared norms of rows, and the offset where it is not subtracted yet."""
@@ -214,13 +220,12 @@ class _Placement:
             rows = slice(a, min(a + _BLOCK_ROWS, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
-            x = self.columns.place(x)
-            x *= self.steps
-            np.trunc(x, out=x)
-            x -= self.offset
-            norm2[rows] = _sum_of_squares(x)
-            x *= _GRID
-            units[rows] = x
+            steps = self.columns.place(x)
+            steps *= self.steps
+            np.trunc(steps, out=steps)
+            steps -= self.offset
+            norm2[rows] = _sum_of_squares(steps)
+            units[rows] = steps * _GRID
         return units, norm2
 
 
@@ -240,7 +245,7 @@ class RawRows(ChunkRows):
                 before = np.searchsorted(found, x.indptr)
                 yield RawChunk(x.data[found], x.indices[found], np.diff(before))
 
-        super().__init__(chunks, n, d, d)
+        super().__init__(chunks, n, d, d, (1.0, math.sqrt(d)))
 
 
 def _own_values(X: Matrix) -> Matrix:

@@ -44,7 +44,8 @@ class Columns:
     @property
     def origin(self) -> Floats:
         """The value of each column that is placed at 0."""
-        return np.clip(0.0, self.low, self.high)
+        origin: Floats = np.clip(0.0, self.low, self.high)
+        return origin
 
     @property
     def width(self) -> Floats:

@@ -14,7 +14,7 @@ from ..mechanisms.randomness import Bits
 from ..privacy.currencies import Currency
 from ..privacy.ledger import Budget, Ledger
 from ..privacy.report import NEIGHBOURS, PrivacySpent
-from .rows import Chunk, Rows
+from .rows import Rows
 
 __all__ = ["PrivateData", "Query", "Sealed"]
 
@@ -37,8 +37,8 @@ class Query(ABC):
         """Return the bounds on one row's influence, in multiples of ``unit``."""
 
     @abstractmethod
-    def __call__(self, chunk: Chunk) -> Integers:
-        """Return the sum over the rows of one chunk."""
+    def __call__(self, chunk: Any) -> Integers:
+        """Return the sum over the rows of one chunk: a Chunk, or a RawChunk for data in the user's units."""
 
 
 class Sealed:
@@ -138,6 +138,11 @@ class PrivateData:
     def n_parameters(self) -> int:
         """Number of weights per class: the features, and one more with an intercept."""
         return self._rows.n_parameters
+
+    @property
+    def norm_range(self) -> tuple[float, float]:
+        """Between what norms typical rows lie, as far as public facts tell."""
+        return self._rows.norm_range
 
     @property
     def budget(self) -> Budget:

@@ -181,6 +181,10 @@ class Rows(Protocol):
     def n_parameters(self) -> int:
         """Return the rows of a weight array: n_features, and one more with an intercept."""
 
+    @property
+    def norm_range(self) -> tuple[float, float]:
+        """Return between what norms typical rows lie, as far as public facts tell. It is not a promise."""
+
     def total(self, kernel: Kernel) -> Integers:
         """Return the sum of ``kernel(chunk)`` over all chunks."""
 
@@ -191,9 +195,17 @@ class Rows(Protocol):
 class ChunkRows:
     """Rows that exist as chunks. ``chunks`` returns them for one pass."""
 
-    def __init__(self, chunks: Callable[[], Iterable[Chunk]], n_rows: int, n_features: int, n_parameters: int) -> None:
+    def __init__(
+        self,
+        chunks: Callable[[], Iterable[Any]],
+        n_rows: int,
+        n_features: int,
+        n_parameters: int,
+        norm_range: tuple[float, float],
+    ) -> None:
         self._chunks = chunks
         self.n_rows, self.n_features, self.n_parameters = n_rows, n_features, n_parameters
+        self.norm_range = norm_range
 
     def total(self, kernel: Kernel) -> Integers:
         sums: Any = 0
@@ -210,4 +222,4 @@ class ChunkRows:
             if last > first:
                 taken.append(chunk.take(indices[first:last] - start))
             start += len(chunk)
-        return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters)
+        return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters, self.norm_range)

@@ -16,10 +16,14 @@ __all__ = ["DPAGDSVC", "DPAGDLogisticRegression"]
 
 _PARAMETERS = f"""
     Parameters
-    ----------{PARAMETERS["budget"]}{PARAMETERS["rho"]}
+    ----------
+    {PARAMETERS["budget"]}
+    {PARAMETERS["rho"]}
     alpha : float, default=1e-3
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, so
-        ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.{PARAMETERS["columns"] % "None"}{PARAMETERS["data"]}
+        ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
+    {PARAMETERS["columns"] % "None"}
+    {PARAMETERS["data"]}
     splits : float, default=60
         About how many iterations the budget would last if prices never grew.
     gamma : float, default=0.1
@@ -37,7 +41,8 @@ _PARAMETERS = f"""
         row, if the budget allows. None: the paper's price.
     batch_size : int or None, default=None
         Rows per iteration. None: all. Smaller batches save time on large data, not budget: each release costs as much
-        as on all rows, so the noise per row grows like n_samples/batch_size. Use tens of thousands at least.{PARAMETERS["running"]}
+        as on all rows, so the noise per row grows like n_samples/batch_size. Use tens of thousands at least.
+    {PARAMETERS["running"]}
 
     References
     ----------

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any, NoReturn, Self
 
@@ -31,6 +31,7 @@ from .exact import minimise
 from .parameters import as_bounds, require_choice, require_number
 
 __all__ = ["PrivateClassifier"]
+
 
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all private linear classifiers.
@@ -92,8 +93,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             as_bounds(self.bounds)
         if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
             raise ValueError(
-                f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows as "
-                "they are, the others change columns first. Leave data_norm out, or use bounds=None, standardize=None"
+                f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "
+                "as they are, the others change columns first. Leave data_norm out, or bounds and standardize"
             )
 
     @with_callbacks
@@ -118,20 +119,18 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if unsupported:
             _refuse_fit_parameters(unsupported)
         self._check_parameters()
-        exact = self._is_exact()
-        budget, bits = None if exact else self._budget(), bits_for(self.random_state)
+        if self._is_exact():
+            require_number("delta", self.delta, 0)
+        budget = None if self._is_exact() else self._budget()
+        bits = bits_for(self.random_state)
         for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
             delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
         X, y = self._validated(X, y)
         classes, codes = _encode(y, self.classes)
-        if budget is not None and budget.delta > 1 / len(y):
-            warnings.warn(
-                f"delta={budget.delta:g} is larger than 1/n = {1 / len(y):.2g}: a mechanism that publishes a random "
-                "row would satisfy it. Choose delta well below 1/n",
-                UserWarning,
-                stacklevel=2,
-            )
         n_classes = None if len(classes) == 2 else len(classes)
+        if budget is not None:
+            for doubt in _doubts(budget, len(y), (X.shape[1] + 1) * (n_classes or 1)):
+                warnings.warn(doubt, UserWarning, stacklevel=2)
         labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
         if context is not None:
@@ -223,9 +222,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 return False
             task = context.subcontext(task_name="iterate")
             task.call_on_fit_task_begin(estimator=self)
-            return bool(
-                task.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: attributes(w))
-            )
+            return bool(task.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: attributes(w)))
 
         return observe
 
@@ -257,6 +254,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return tags
 
 
+_HOPELESS = 3.0  # typical gradients that all rows together must be worth, in units of the noise
+
 _FREE_OF_VALUES = (
     "Input X contains",
     "Input y contains",
@@ -285,6 +284,21 @@ def _without_values(message: str) -> str:
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
         return message
     return "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values"
+
+
+def _doubts(budget: Budget, n: int, weights: int) -> Iterator[str]:
+    """Yield what makes a fit questionable, as far as public facts tell."""
+    if budget.delta > 1 / n:
+        yield (
+            f"delta={budget.delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
+            "row would satisfy it. Choose delta well below 1/n"
+        )
+    rho = budget.currency.rho(budget.limit)
+    if rho is not None and math.sqrt(2 * rho) * n < _HOPELESS * math.sqrt(weights):
+        yield (
+            f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is about as large as the sum "
+            "of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"
+        )
 
 
 def _encode(y: Any, classes: Any) -> tuple[Any, Any]:

@@ -15,23 +15,28 @@ from .parameters import PARAMETERS, require_choice
 
 __all__ = ["DPLinearSVC", "DPLogisticRegression"]
 
-SOLVERS = {"gradient-descent": GradientDescent(), "adaptive-gradient": AdaptiveGradient()}
-"""What ``solver`` may be; "auto" is the first, which is more accurate in every cell of benchmarks/results/accuracy.md."""
+SOLVERS: dict[str, Solver] = {"gradient-descent": GradientDescent(), "adaptive-gradient": AdaptiveGradient()}
+"""What ``solver`` may be; "auto" is the first, for the reason given in benchmarks/results/accuracy.md."""
 
 _PARAMETERS = f"""
-    Nothing has to be tuned: clip, step size and number of steps follow from the numbers of rows, columns and classes, the
-    budget, and noisy statistics that the budget pays for. Columns need no scaling and no bounds, though public
+    Nothing has to be tuned: clip, step size and number of steps follow from the numbers of rows, columns and classes,
+    the budget, and noisy statistics that the budget pays for. Columns need no scaling and no bounds, though public
     ``bounds`` save a part of the budget where they are known.
 
     Parameters
-    ----------{PARAMETERS["budget"]}{PARAMETERS["exact"]}{PARAMETERS["rho"]}
+    ----------
+    {PARAMETERS["budget or exact"]}
+    {PARAMETERS["rho"]}
     alpha : float, default=1e-4
         Strength of the L2 penalty on the mean loss: alpha/2 * ||coef||^2, so ``alpha = 1 / (C * n_samples)`` in
-        terms of scikit-learn's C.{PARAMETERS["columns"] % '"private"'}{PARAMETERS["data"]}
+        terms of scikit-learn's C.
+    {PARAMETERS["columns"] % '"private"'}
+    {PARAMETERS["data"]}
     solver : {{"auto", "gradient-descent", "adaptive-gradient"}}, default="auto"
         "gradient-descent" is noisy descent on all rows with momentum (:class:`~dpsk.DPGradientDescentClassifier`),
         "adaptive-gradient" DP-AGD (Lee & Kifer 2018). "auto" is the former: it is more accurate wherever we measured
-        (benchmarks/results/accuracy.md).{PARAMETERS["running"]}
+        (benchmarks/results/accuracy.md).
+    {PARAMETERS["running"]}
 """
 
 
@@ -105,7 +110,7 @@ class DPLogisticRegression(Probabilities, _DefaultClassifier):
 class DPLinearSVC(_DefaultClassifier):
     __doc__ = f"""Differentially private linear support vector machine; several classes are one-vs-rest, on one budget.
 
-    The hinge has its corner rounded (Chaudhuri, Monteleoni & Sarwate 2011), so that ``epsilon=inf`` has one exact answer.
+    The hinge has its corner rounded (Chaudhuri, Monteleoni & Sarwate 2011), so that descent does not stall on it.
     {_PARAMETERS}
     """
 

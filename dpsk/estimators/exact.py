@@ -39,13 +39,15 @@ def minimise(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> F
 
     def scores(flat: Floats) -> Floats:
         w = scale * flat.reshape(shape)
-        return np.asarray(X @ w[:d]) + (w[d] if fit_intercept else 0.0)
+        z: Floats = np.asarray(X @ w[:d]) + (w[d] if fit_intercept else 0.0)
+        return z
 
     def back(residuals: Floats) -> Floats:
         sums = np.asarray(X.T @ residuals)
         if fit_intercept:
             sums = np.concatenate([sums, residuals.sum(axis=0)[None]])
-        return scale * sums / n
+        mean: Floats = scale * sums / n
+        return mean
 
     def objective(flat: Floats) -> tuple[float, Floats]:
         at, z = flat.reshape(shape), scores(flat)

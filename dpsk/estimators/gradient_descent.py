@@ -32,9 +32,11 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
     releases; :class:`~dpsk.DPLogisticRegression` and :class:`~dpsk.DPLinearSVC` are this with nothing to set.
 
     Parameters
-    ----------{PARAMETERS["budget"]}{PARAMETERS["exact"]}
+    ----------
+    {PARAMETERS["budget or exact"]}
     loss : {{"log_loss", "huber_hinge"}}, default="log_loss"
-        Logistic loss (softmax for several classes), or the hinge with a rounded corner (one-vs-rest).{PARAMETERS["rho"]}
+        Logistic loss (softmax for several classes), or the hinge with a rounded corner (one-vs-rest).
+    {PARAMETERS["rho"]}
     alpha : float, default=1e-4
         Strength of the L2 penalty on the mean loss: alpha/2 * ||coef||^2, in the units that are fitted.
     steps : int or None, default=None
@@ -44,10 +46,13 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
     step_size : float or None, default=None
         None: from the loss and the noisy norm of a typical row.
     gradient_clip : float or None, default=None
-        Bound on one row's gradient norm, in the units that are fitted. None: a part of a typical row's largest gradient,
-        the smaller the more noise there is.
+        Bound on one row's gradient norm, in the units that are fitted. None: a part of a typical row's largest
+        gradient, the smaller the more noise there is.
     average : float, default=0.5
-        The last part of the iterates whose mean is the model, in (0, 1].{PARAMETERS["columns"] % '"private"'}{PARAMETERS["data"]}{PARAMETERS["running"]}
+        The last part of the iterates whose mean is the model, in (0, 1].
+    {PARAMETERS["columns"] % '"private"'}
+    {PARAMETERS["data"]}
+    {PARAMETERS["running"]}
     """
 
     _currency = GaussianDP()
@@ -121,12 +126,12 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
             average=self.average,
         )
 
-    @available_if(_is_log_loss)
+    @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of ``classes_``; for ``loss="log_loss"``."""
         return super().predict_proba(X)
 
-    @available_if(_is_log_loss)
+    @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of the probability of each class; for ``loss="log_loss"``."""
         return super().predict_log_proba(X)

@@ -13,25 +13,22 @@ from ..mechanisms.exact import Floats
 __all__ = ["PARAMETERS", "as_bounds", "require_choice", "require_number"]
 
 PARAMETERS = {
-    "budget": """
-    epsilon, delta : float, default=1.0 and 1e-6
+    "budget": """epsilon, delta : float, default=1.0 and 1e-6
         The privacy guarantee of the fit. Choose delta well below 1/n_samples.""",
-    "exact": """ ``epsilon=inf`` fits the exact model
+    "budget or exact": """epsilon, delta : float, default=1.0 and 1e-6
+        The privacy guarantee of the fit. Choose delta well below 1/n_samples. ``epsilon=inf`` fits the exact model
         instead, without noise, standardisation or bounds, and says that it is not private.""",
-    "rho": """
-    rho : float or None, default=None
+    "rho": """rho : float or None, default=None
         The budget as zero-concentrated differential privacy. If given it is used and ``epsilon`` is ignored; the
         epsilon reported is what rho guarantees at ``delta``.""",
-    "columns": """
-    bounds : pair of numbers or arrays, or None, default=None
-        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``; values beyond are clipped,
-        and columns are fitted in units of their bounds. With bounds nothing is spent on finding ranges.
+    "columns": """bounds : pair of numbers or arrays, or None, default=None
+        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``; values beyond are
+        clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on finding ranges.
     standardize : {"private", None}, default=%s
         "private" spends a part of the budget on means and standard deviations of the columns (and, without
         ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
         coefficients come back in the units of X. None fits the columns as they are.""",
-    "data": """
-    fit_intercept : bool, default=True
+    "data": """fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     data_norm : float or None, default=None
         A public bound on the l2 norm of a row; longer rows are scaled down to it. None: no bound is needed. It cannot
@@ -41,8 +38,7 @@ PARAMETERS = {
     adjacency : {"zero-out", "replace"}, default="zero-out"
         Neighbouring data sets differ by one row that leaves every sum, or by one row replaced. The latter needs
         about twice the noise.""",
-    "running": """
-    random_state : int or None, default=None
+    "running": """random_state : int or None, default=None
         None: secure noise from the operating system. An int makes the fit reproducible and NOT private.
     verbose : int, default=0
         1 prints progress at every tenth of the budget, 2 at every iterate. Only released values are shown.
@@ -58,7 +54,7 @@ PARAMETERS = {
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names""",
 }
-"""What docstrings of estimators share."""
+"""What docstrings of estimators share; each piece begins after four blanks."""
 
 
 def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:

@@ -76,8 +76,8 @@ class PrivacySpent:
     @classmethod
     def nothing_promised(cls, currency: Currency, *, delta: float, adjacency: str) -> PrivacySpent:
         """Return the report of a fit without noise, at epsilon = inf."""
-        infinite = {"epsilon": math.inf, "rho": math.inf, "limit": math.inf, "charged": math.inf}
-        return cls(delta=delta, currency=currency, adjacency=adjacency, private=False, **infinite)
+        inf = math.inf
+        return cls(inf, delta, inf, currency, limit=inf, charged=inf, adjacency=adjacency, private=False)
 
     def epsilon_at(self, delta: float) -> float:
         """Return the epsilon guaranteed at another delta; inf where there is none."""

@@ -27,8 +27,8 @@ __all__ = ["GradientDescent"]
 class GradientDescent:
     """Heavy-ball descent in which every step buys an equal part of what is left of the budget.
 
-    What is None is set from public facts (rows, weights, budget, loss) and one noisy count of row norms. All of it hangs
-    on the *precision* of one gradient bought with the whole budget: mu * rows / sqrt(weights).
+    What is None is set from public facts (rows, weights, budget, loss) and one noisy count of row norms. All of it
+    hangs on the *precision* of one gradient bought with the whole budget: mu * rows / sqrt(weights).
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class GradientDescent:
     momentum : float
         The part of the last step that is repeated, in [0, 1).
     step_size : float or None
-        None: 2 / (curvature of the loss * squared norm of a typical row).
+        None: 2 / (curvature of the loss * squared norm of a typical row + curvature of the penalty).
     gradient_clip : float or None
         Bound on one row's gradient norm. None: between 0.1 and 1 times the gradient of a typical row at its steepest;
         smaller where there is more noise.
@@ -59,7 +59,7 @@ class GradientDescent:
         steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
         clip = self.gradient_clip or steepest * float(np.clip(0.18 * (precision / 42) ** 0.4, 0.1, 1.0))
         # a loss with a kink is as curved as one that is rounded over a unit of margin
-        step_size = self.step_size or 2 / (min(loss.typical_curvature, 1.0) * norm**2)
+        step_size = self.step_size or 2 / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
         mechanism = Gaussian.priced(data.remaining / steps * (1 - 1e-12), data.currency)
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = steps - math.ceil(self.average * steps)

@@ -28,10 +28,12 @@ def _gaussian(data: PrivateData, share: float) -> Gaussian:
 
 
 def typical_norm(data: PrivateData) -> float:
-    """Return a norm near most rows' norms: a noisy mode of their distribution, an octave wide at half height."""
+    """Return a norm near most rows' norms: the noisy mode of their distribution, an octave wide at half height."""
     counts = data.release(data.measure(RowNorms()), _gaussian(data, NORM_SHARE))
     tent = np.maximum(0, 1 - np.abs(np.arange(-8, 9)) / 8)
-    return float(RowNorms.norms[np.argmax(np.convolve(counts, tent, mode="same"))])
+    near = np.convolve(counts, tent, mode="same")
+    low, high = np.searchsorted(RowNorms.norms, data.norm_range)  # where noise is all there is, it stays plausible
+    return float(RowNorms.norms[low : high + 1][np.argmax(near[low : high + 1])])
 
 
 def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
