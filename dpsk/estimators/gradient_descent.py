@@ -40,7 +40,7 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
     alpha : float, default=1e-4
         Strength of the L2 penalty on the mean loss: alpha/2 * ||coef||^2, in the units that are fitted.
     steps : int or None, default=None
-        Number of gradients. None: 100 to 300, the more the less noise there is.
+        Number of gradients. None: 30 to 300, the more the less noise there is.
     momentum : float, default=0.9
         The part of the last step that is repeated, in [0, 1).
     step_size : float or None, default=None

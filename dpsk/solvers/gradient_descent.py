@@ -33,8 +33,8 @@ class GradientDescent:
     Parameters
     ----------
     steps : int or None
-        Number of gradients. None: 100 at precision 84, growing like its root, at most 300: the more noise, the earlier
-        the descent has to stop.
+        Number of gradients. None: 100 at precision 84, growing like its root, between 30 and 300: the more noise, the
+        earlier the descent has to stop.
     momentum : float
         The part of the last step that is repeated, in [0, 1).
     step_size : float or None
@@ -55,7 +55,7 @@ class GradientDescent:
     def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
         norm = typical_norm(data) if self.gradient_clip is None or self.step_size is None else 1.0
         precision = self.precision(data, math.prod(shape))
-        steps = self.steps or int(np.clip(100 * math.sqrt(precision / 84), 100, 300))
+        steps = self.steps or int(np.clip(100 * math.sqrt(precision / 84), 30, 300))
         steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
         clip = self.gradient_clip or steepest * float(np.clip(0.18 * (precision / 42) ** 0.4, 0.1, 1.0))
         # a loss with a kink is as curved as one that is rounded over a unit of margin
