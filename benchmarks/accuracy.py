@@ -24,7 +24,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from dpsk import DPAGDSVC, DPAGDLogisticRegression
+from dpsk import DPAGDSVC, DPAGDLogisticRegression, DPLinearSVC, DPLogisticRegression
 
 from .datasets import NAMES, load
 
@@ -36,6 +36,10 @@ ALPHA = 1e-3
 
 PAPER = {"conversion": "paper", "first_noise": None}
 CONFIGURATIONS = {
+    "default": DPLogisticRegression(bounds=(0, 1)),
+    "default, no bounds": DPLogisticRegression(),
+    "DP-AGD standardised": DPLogisticRegression(bounds=(0, 1), solver="adaptive-gradient"),
+    "default SVM": DPLinearSVC(bounds=(0, 1)),
     "DP-AGD": DPAGDLogisticRegression(alpha=ALPHA),
     "DP-AGD paper + laplace": DPAGDLogisticRegression(alpha=ALPHA, selection="laplace", **PAPER),
     "DP-AGD paper's prices": DPAGDLogisticRegression(alpha=ALPHA, first_noise=None),

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.datasets import fetch_covtype, fetch_openml
 
-__all__ = ["NAMES", "load"]
+__all__ = ["NAMES", "load", "raw_adult"]
 
 FILES = {
     "adult": "adult_onehot.npz",
@@ -20,6 +21,10 @@ FILES = {
     "ipums_br": "ipums_br.npz",
     "covtype": "covtype.npz",
     "kddcup99": "kddcup99_10pct_X.npz",
+    "a9a": "a9a.npz",
+    "ijcnn1": "ijcnn1.npz",
+    "mnist": "mnist.npz",
+    "fashion_mnist": "fashion_mnist.npz",
 }
 NAMES = tuple(FILES)
 
@@ -44,9 +49,23 @@ def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
     if name == "covtype":
         X, y = fetch_covtype(return_X_y=True)
         return _covtype(X, y)
+    if name == "mnist":
+        X, y = fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False)
+        return X / 255.0, y.astype(int)
     if name == "adult":
         return _adult(fetch_openml("adult", version=2, as_frame=True).frame)
     raise ValueError(f"{name!r} has no fetcher here: put {FILES[name]} into the folder given by --data")
+
+
+def raw_adult(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return Adult with its numbers as they are (ages, dollars, weights) and one column per category."""
+    frame = pd.read_csv(folder / "adult_raw.csv.gz")
+    numbers = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
+    columns = [frame[numbers].to_numpy(float)]
+    for column in frame.columns.drop([*numbers, "income", "split"]):
+        values = frame[column].astype(str).to_numpy()
+        columns.append((values[:, None] == np.unique(values)[None]).astype(float))
+    return np.hstack(columns), np.where(frame["income"].str.startswith(">"), 1.0, -1.0)
 
 
 def _from_file(name: str, path: Path) -> tuple[Any, np.ndarray]:
@@ -57,6 +76,8 @@ def _from_file(name: str, path: Path) -> tuple[Any, np.ndarray]:
         X, y = stored["X"], stored["y"]
     if name == "covtype":
         return _covtype(X, y)
+    if name in ("mnist", "fashion_mnist"):
+        return X / 255.0, y.astype(int)
     return X.astype(np.float64), y.astype(float)
 
 

@@ -20,6 +20,7 @@ __all__ = ["ArrayRows", "RawRows"]
 _GRID = 2.0**-UNIT_BITS
 _LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
+_MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
 _BLOCK_ROWS = 4096  # rows rounded at a time: they stay in cache
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
 
@@ -75,15 +76,16 @@ class ArrayRows(ChunkRows):
         if data_norm is not None and not 0 < data_norm < _LARGEST_ENTRY:
             raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
         n_rows, n_features = X.shape
+        _require_few_columns(n_features)
         self._fit_intercept, self._data_norm, self._n_classes = fit_intercept, data_norm, n_classes
         self._placement = None if columns is None else _Placement(columns)
-        if columns is not None:
-            chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
         mapped = isinstance(X, np.memmap)
         if sp.issparse(X):
             X = X.tocsr()
         elif not mapped and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
             X = _compressed(X)
+        if columns is not None and sp.issparse(X):  # centring is subtracted after the product
+            chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
         bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
         parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
         if mapped:
@@ -234,6 +236,7 @@ class RawRows(ChunkRows):
 
     def __init__(self, X: Matrix) -> None:
         n, d = X.shape
+        _require_few_columns(d)
         if sp.issparse(X):
             X = X.tocsr()
 
@@ -243,7 +246,7 @@ class RawRows(ChunkRows):
                 _require_finite(x.data)
                 found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
                 before = np.searchsorted(found, x.indptr)
-                yield RawChunk(x.data[found], x.indices[found], np.diff(before))
+                yield RawChunk(x.data[found], x.indices[found], np.diff(before), d)
 
         super().__init__(chunks, n, d, d, (1.0, math.sqrt(d)))
 
@@ -284,6 +287,11 @@ def _compressed(X: NDArray[Any]) -> Matrix:
         counts.append(np.count_nonzero(x, axis=1))
     indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return sp.csr_matrix((np.concatenate(values), np.concatenate(columns), indptr), (n, d))
+
+
+def _require_few_columns(n_features: int) -> None:
+    if n_features > _MAX_COLUMNS:
+        raise ValueError(f"X has {n_features} columns; at most {_MAX_COLUMNS} are supported")
 
 
 def _require_finite(x: NDArray[Any]) -> None:

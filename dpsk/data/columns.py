@@ -49,9 +49,9 @@ class Columns:
 
     @property
     def width(self) -> Floats:
-        """The length of each column that is placed at 1; 1 for a column whose bounds are equal."""
+        """The length of each column that is placed at 1; 1 for a column whose bounds are equal, or nearly."""
         width = np.maximum(self.high - self.origin, self.origin - self.low)
-        return np.where(width > 0, width, 1.0)
+        return np.where(width > 2.0**-400, width, 1.0)
 
     def place(self, x: Floats, columns: slice | np.ndarray = slice(None)) -> Floats:
         """Return entries of the given columns in [-1, 1]: one row per line, or a flat list of entries."""

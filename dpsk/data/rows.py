@@ -75,6 +75,9 @@ class Chunk:
     memory: Memory = field(default_factory=Memory)
     offset: Floats | None = None
 
+    def __post_init__(self) -> None:
+        self.largest_scale = float(self.scale.max(initial=0.0))
+
     def __len__(self) -> int:
         return len(self.scale)
 
@@ -96,20 +99,22 @@ class Chunk:
         squares = self.units.copy()
         if sp.issparse(squares):
             squares.data *= squares.data * np.repeat(self.scale, np.diff(squares.indptr))
-            squares.data = np.trunc(squares.data * 2.0**UNIT_BITS) / 2.0**UNIT_BITS
-            norm2 = np.asarray(squares.multiply(squares).sum(axis=1)).ravel()
+            steps = np.trunc(squares.data * 2.0**UNIT_BITS).astype(np.int64)
+            squares.data = steps * 2.0**-UNIT_BITS
+            ones = np.ones(squares.shape[1], dtype=np.int64)
+            norm2 = sp.csr_matrix((steps * steps, squares.indices, squares.indptr), squares.shape) @ ones
         else:
             squares *= squares * self.scale[:, None]
-            squares = np.trunc(squares * 2.0**UNIT_BITS) / 2.0**UNIT_BITS
-            norm2 = np.square(squares).sum(axis=1)
-        # sums of multiples of 2^-36 below 2^17 are exact
-        norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
+            steps = np.trunc(squares * 2.0**UNIT_BITS).astype(np.int64)
+            squares = steps * 2.0**-UNIT_BITS
+            norm2 = np.einsum("ij,ij->i", steps, steps)
+        norm = np.sqrt(np.maximum(norm2, 1)) * (2.0**-UNIT_BITS * (1 + 2.0**-40))
         return Chunk(squares, None, self.scale, norm, self.y, self.n_classes)
 
     def scores(self, w: Floats) -> Floats:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
         recalled = self.memory.recall(w)
-        return self._scaled(self._product(w) if recalled is None else recalled)
+        return self._scaled(self._product(w) if recalled is None else recalled, w)
 
     def scores_along(self, line: Line) -> tuple[Floats, Floats]:
         """Return the scores at the start of a line and their change per step; remember both."""
@@ -117,7 +122,7 @@ class Chunk:
         start = self._product(line.start) if start is None else start
         step = self._product(line.step)
         self.memory.line, self.memory.start, self.memory.step = line, start, step
-        return self._scaled(start), self._scaled(step)
+        return self._scaled(start, line.start), self._scaled(step, line.step)
 
     def total(self, residuals: Floats) -> Integers:
         """Return ``sum_i residuals[i] * (units[i] - offset, constant[i])`` in multiples of 2^-UNIT_BITS, exactly.
@@ -146,9 +151,11 @@ class Chunk:
             product += np.multiply.outer(w[-1], self.constant).T
         return product
 
-    def _scaled(self, product: Floats) -> Floats:
-        scale = self.scale if product.ndim == 1 else self.scale[:, None]
-        return np.clip(scale * product, -_LARGEST_SCORE, _LARGEST_SCORE)
+    def _scaled(self, product: Floats, w: Floats) -> Floats:
+        scores: Floats = (self.scale if product.ndim == 1 else self.scale[:, None]) * product
+        if 2 * self.largest_scale * np.abs(w).sum() >= _LARGEST_SCORE:  # a unit less its offset is at most 2
+            np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE, out=scores)
+        return scores
 
 
 @dataclass
@@ -158,6 +165,17 @@ class RawChunk:
     values: Floats
     columns: Integers
     counts: Integers
+    n_features: int
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def take(self, indices: Integers) -> RawChunk:
+        """Return a chunk of these rows."""
+        ends = np.cumsum(self.counts)
+        entries = [np.arange(end - count, end) for end, count in zip(ends[indices], self.counts[indices], strict=True)]
+        taken = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
+        return RawChunk(self.values[taken], self.columns[taken], self.counts[indices], self.n_features)
 
     @property
     def norms(self) -> Floats:

@@ -49,7 +49,7 @@ class GradientSum(Query):
         limit = (self.clip * (1 - 2.0**-30) / self._spacing) / chunk.norm
         factor = chunk.scale / self._spacing
         if residuals.ndim == 1:
-            residuals = np.clip(residuals * factor, -limit, limit)
+            residuals = np.minimum(np.maximum(residuals * factor, -limit), limit)
         else:
             # divide by the largest entry first: squares of the quotients neither overflow nor underflow
             largest = np.abs(residuals).max(axis=1)

@@ -49,6 +49,7 @@ class RowNorms(Query):
         # (1/2, 1] in four: the upper ends of the first three
         quarter = np.searchsorted(2.0 ** np.array([-0.75, -0.5, -0.25]), mantissa)
         bins = 4 * (exponent.astype(np.int64) - 1 - self.lowest) + quarter + 1
+        bins[chunk.norms == 0] = 0
         return np.bincount(np.clip(bins, 0, len(self.norms) - 1), minlength=len(self.norms)).astype(np.int64)
 
 
@@ -85,6 +86,10 @@ class EntryCounts(Query):
         return Sensitivity(l1=size * np.sqrt(self.n_features), l2=size, linf=one, monotone=True)
 
     def __call__(self, chunk: RawChunk) -> Integers:
+        if not isinstance(chunk, RawChunk) or chunk.n_features != self.n_features:
+            raise ValueError(
+                f"{self.label} are counted of {self.n_features} columns in the user's units, and no others"
+            )
         weight = np.minimum(1.0, np.sqrt(self.entries * (1 - 2.0**-40) / np.maximum(chunk.counts, 1)))
         weights = np.repeat(np.trunc(weight * 2**_WEIGHT_BITS), chunk.counts)
         bins = np.clip(self.bins(chunk.values, chunk.columns), 0, self.n_bins - 1)

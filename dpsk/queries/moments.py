@@ -43,6 +43,8 @@ class Moments(Query):
     def __call__(self, chunk: Chunk) -> Integers:
         if chunk.constant is not None or chunk.offset is not None or not (chunk.scale == self.scale).all():
             raise ValueError("moments are taken of placed columns: neither centred nor scaled, without an intercept")
+        if chunk.units.shape[1] != self.n_features:
+            raise ValueError(f"moments were asked for {self.n_features} columns, but the rows have others")
         squares = chunk.squared()
         norm = np.hypot(chunk.norm, squares.norm) * (1 + 2.0**-40)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)

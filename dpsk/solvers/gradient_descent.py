@@ -22,6 +22,11 @@ from .standardization import typical_norm
 
 __all__ = ["GradientDescent"]
 
+# The rule of the defaults; benchmarks/results/tuning.md shows what becomes of other values.
+STEPS, FEWEST, MOST = 100, 30, 300  # at precision 84
+CLIP, SMALLEST, LARGEST = 0.18, 0.1, 1.0  # at precision 42
+PACE = 2.0  # with momentum 0.9 a quadratic is stable up to 3.8
+
 
 @dataclass(frozen=True)
 class GradientDescent:
@@ -55,11 +60,11 @@ class GradientDescent:
     def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
         norm = typical_norm(data) if self.gradient_clip is None or self.step_size is None else 1.0
         precision = self.precision(data, math.prod(shape))
-        steps = self.steps or int(np.clip(100 * math.sqrt(precision / 84), 30, 300))
+        steps = self.steps or int(np.clip(STEPS * math.sqrt(precision / 84), FEWEST, MOST))
         steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
-        clip = self.gradient_clip or steepest * float(np.clip(0.18 * (precision / 42) ** 0.4, 0.1, 1.0))
+        clip = self.gradient_clip or steepest * float(np.clip(CLIP * (precision / 42) ** 0.4, SMALLEST, LARGEST))
         # a loss with a kink is as curved as one that is rounded over a unit of margin
-        step_size = self.step_size or 2 / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
+        step_size = self.step_size or PACE / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
         mechanism = Gaussian.priced(data.remaining / steps * (1 - 1e-12), data.currency)
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = steps - math.ceil(self.average * steps)

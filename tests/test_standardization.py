@@ -1,0 +1,468 @@
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dpsk.data import ArrayRows, Columns, PrivateData, RawRows
+from dpsk.mechanisms import Gaussian, SeededBits
+from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
+from dpsk.queries import Magnitudes, Moments, Positions, RowNorms
+from dpsk.solvers.standardization import (
+    MOMENT_SHARE,
+    NORM_SHARE,
+    RANGE_SHARE,
+    SCALE_POWER,
+    find_ranges,
+    standardise,
+    typical_norm,
+)
+
+
+def ledger_of(epsilon, currency=None):
+    return Ledger(Budget.of(epsilon, 1e-6, currency=currency or GaussianDP()))
+
+
+def raw(X, epsilon=1e6, ledger=None, seed=0, adjacency="zero-out"):
+    return PrivateData(RawRows(X), ledger or ledger_of(epsilon), SeededBits(seed), adjacency=adjacency)
+
+
+def placed(X, columns, epsilon=1e6, ledger=None, seed=0, adjacency="zero-out"):
+    rows = ArrayRows(X, np.ones(X.shape[0]), columns=columns, fit_intercept=False)
+    return PrivateData(rows, ledger or ledger_of(epsilon), SeededBits(seed), adjacency=adjacency)
+
+
+class Watched:
+    """A door that shows what a solver may use and nothing else, and keeps a record of what was released.
+
+    ``replies`` are released instead of the truth: then nothing that comes out can depend on the rows.
+    """
+
+    ALLOWED = ("n_rows", "n_features", "currency", "budget", "remaining", "adjacency", "portion", "norm_range")
+
+    def __init__(self, data, replies=()):
+        self.__dict__.update(data=data, replies=list(replies), released=[])
+
+    def __getattr__(self, name):
+        assert name in self.ALLOWED, f"{name} is not for solvers"
+        return getattr(self.data, name)
+
+    def measure(self, query):
+        return self.data.measure(query)
+
+    def release(self, sealed, mechanism):
+        value = self.data.release(sealed, mechanism)
+        self.released.append((sealed, mechanism, value))
+        return self.replies.pop(0) if self.replies else value
+
+
+N = 4000
+
+
+def make_columns(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "uniform": rng.uniform(size=n),
+        "uniform above zero": rng.uniform(2, 3, n),
+        "uniform below zero": rng.uniform(-8, -7, n),
+        "uniform around zero": rng.uniform(-0.4, 0.1, n),
+        "normal": rng.normal(size=n),
+        "normal above zero": rng.normal(size=n) + 10,
+        "one-hot": (rng.random(n) < 0.2).astype(float),
+        "signs": rng.choice([-1.0, 1.0], n),
+        "counts": rng.poisson(2, n).astype(float),
+        "years": rng.integers(1990, 2021, n).astype(float),
+        "tiny": rng.uniform(size=n) * 1e-6,
+        "tiny and normal": rng.normal(size=n) * 1e-6,
+        "huge": rng.uniform(size=n) * 1e6,
+        "huge and normal": rng.normal(size=n) * 1e6,
+        "Cauchy": rng.standard_t(1, n),
+        "lognormal": np.exp(2 * rng.normal(size=n)),
+    }
+
+
+CONSTANTS = {"5": 5.0, "1e12": 1e12, "-3": -3.0, "1": 1.0, "-1e-6": -1e-6}
+
+
+def inside(x, low, high):
+    return np.mean((x >= low) & (x <= high))
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("epsilon", [30.0, 1e3, 1e6])
+def test_ranges_hold_most_entries_and_are_not_much_wider_than_the_truth(epsilon, store):
+    """Noise has at most 10 counts, of 4,000: only the heavy tails lose anything."""
+    names, X = list(make_columns()), np.column_stack(list(make_columns().values()))
+    columns = find_ranges(raw(store(X), epsilon), through_zero=False)
+    for name, x, low, high in zip(names, X.T, columns.low, columns.high, strict=True):
+        assert low <= high
+        assert inside(x, low, high) > 0.9, name
+        # a range may begin on the other side of zero where noise hides how many entries are zero
+        assert high - low <= 4 * max(np.ptp(x), np.abs(x).max() * (epsilon < 1e3)), name
+
+
+def test_ranges_are_tight_where_nothing_is_far_away():
+    """64 bins over the power of two above the largest entry: no end is further off than two of them.
+
+    Tails that are thinner than 2 in 1,000 rows a bin may be cut off.
+    """
+    data = make_columns()
+    names, X = list(data), np.column_stack(list(data.values()))
+    columns = find_ranges(raw(X), through_zero=False)
+    for name, x, low, high in zip(names, X.T, columns.low, columns.high, strict=True):
+        bin_width = 2.0 ** np.ceil(np.log2(np.abs(x).max())) / 32
+        least, most = np.quantile(x, [0.005, 0.995])
+        low_end = min(least, 0.0) if (x == 0).any() else least
+        assert x.min() - 2 * bin_width <= low <= low_end + 2 * bin_width, name
+        assert x.max() + 2 * bin_width >= high >= most - 2 * bin_width, name
+
+
+@pytest.mark.parametrize("through_zero", [True, False])
+def test_ranges_of_constant_columns(through_zero):
+    X = np.tile(list(CONSTANTS.values()), (N, 1))
+    columns = find_ranges(raw(X), through_zero=through_zero)
+    for value, low, high in zip(CONSTANTS.values(), columns.low, columns.high, strict=True):
+        assert low <= value <= high
+        if through_zero:
+            assert low <= 0 <= high
+            assert high - low <= 1.1 * abs(value)
+        else:
+            assert high - low <= abs(value) / 15.9
+
+
+def test_ranges_contain_zero_where_it_is_asked_for():
+    X = np.column_stack(list(make_columns().values()))
+    free, through = (find_ranges(raw(X), through_zero=choice) for choice in (False, True))
+    assert (through.low == np.minimum(free.low, 0)).all()
+    assert (through.high == np.maximum(free.high, 0)).all()
+    assert (free.low > 0).any()
+    assert (free.high < 0).any()
+
+
+def test_ranges_contain_zero_where_many_entries_are_zero():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(5, 6, (N, 3))
+    X[:, 1] *= rng.random(N) < 0.05
+    X[:, 2] *= rng.random(N) < 0.8
+    columns = find_ranges(raw(sp.csr_matrix(X)), through_zero=False)
+    assert columns.low.tolist() == [5.0, 0.0, 0.0]
+    assert (columns.high == 6).all()
+
+
+def test_wide_one_hot_data_are_seen_with_the_weight_of_their_few_entries():
+    """A row has 3 entries of 300: noise is that of 3 columns."""
+    rng = np.random.default_rng(1)
+    at = rng.integers(0, 100, (N, 3)) + np.array([0, 100, 200])
+    X = sp.csr_matrix((np.tile([1.0, 2.0, 100.0], N), at.ravel(), np.arange(N + 1) * 3), (N, 300))
+    columns = find_ranges(raw(X, 100.0), through_zero=False)
+    # 40 entries a column against 5 deviations of 0.85: nearly all are seen
+    for first, value, reach in ((0, 1.0, 1.0), (100, 2.0, 2.0), (200, 100.0, 128.0)):
+        high = columns.high[first : first + 100]
+        assert np.mean((high >= value) & (high <= reach)) > 0.97
+    assert (columns.low <= 0).all()
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 30.0, 100.0])
+def test_one_outlier_moves_nothing(epsilon):
+    """Its count is far below the noise, which is the same in both runs; in thin tails it may tip a comparison."""
+    data = make_columns(20_000)
+    thin = np.array([name in ("Cauchy", "lognormal") for name in data])
+    X = np.column_stack(list(data.values()))
+    before = find_ranges(raw(X, epsilon), through_zero=False)
+    bin_width = np.maximum(before.high, -before.low) * 2 / 32
+    for outlier in (1e300, -1e300):
+        after = find_ranges(raw(np.vstack([X, np.full((1, X.shape[1]), outlier)]), epsilon), through_zero=False)
+        for end, other in ((before.low, after.low), (before.high, after.high)):
+            assert (np.abs(end - other) <= bin_width)[~thin].all()
+            assert np.abs(end - other)[thin].max() < 1000
+            assert np.mean(end == other) > 0.85
+
+
+def test_one_outlier_moves_nothing_at_a_large_budget_either():
+    X = np.random.default_rng(0).normal(size=(N, 1))
+    columns = find_ranges(raw(np.vstack([X, [[1e300]]])), through_zero=False)
+    assert columns.high[0] - columns.low[0] < 100
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+def test_ranges_are_sane_when_everything_is_noise(adjacency):
+    """Nothing is seen, so a column keeps about [-1, 1].
+
+    10 calls look at 16 columns of fewer than 1,000 runs of bins each: 5 deviations are passed with probability 5 %, and
+    not with these seeds; 3.5 deviations would be passed 40 times.
+    """
+    X = np.column_stack(list(make_columns(60).values()))
+    for seed in range(5):
+        for epsilon in (0.01, 0.1):
+            columns = find_ranges(raw(X, epsilon, seed=seed, adjacency=adjacency), through_zero=seed % 2 == 0)
+            # a bin or two at an end may look like few entries, with probability 0.2 %
+            assert ((columns.low >= -1) & (columns.low <= -0.9)).all()
+            assert ((columns.high >= 0.9) & (columns.high <= 1)).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 10.0])
+def test_ranges_are_finite_and_in_order_at_every_budget(epsilon):
+    X = np.column_stack(list(make_columns(500).values()))
+    for seed in range(5):
+        columns = find_ranges(raw(X, epsilon, seed=seed), through_zero=True)
+        assert np.isfinite(columns.low).all()
+        assert np.isfinite(columns.high).all()
+        assert (columns.low <= 0).all()
+        assert (columns.high >= 0).all()
+        assert (columns.factor == 1).all()
+        assert columns.centre is None
+
+
+def test_noise_alone_does_not_cut_a_range():
+    """Uniform entries at budgets from blind to sharp: whatever was seen, 90 % stay."""
+    X = np.random.default_rng(0).uniform(-1, 1, (1000, 5))
+    for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0):
+        for seed in range(5):
+            columns = find_ranges(raw(X, epsilon, seed=seed), through_zero=False)
+            assert min(inside(x, low, high) for x, low, high in zip(X.T, columns.low, columns.high, strict=True)) > 0.9
+
+
+def test_a_range_may_lose_a_few_entries_but_not_more():
+    """Two clusters: 7 % at one end are too many to be cut off, and 1 % are few."""
+    n = 20_000
+    for share, kept in ((0.07, True), (0.01, False)):
+        x = np.full(n, 0.9)
+        rare = np.random.default_rng(0).choice(n, int(share * n), replace=False)
+        x[rare] = np.linspace(-0.99, -0.6, len(rare))
+        columns = find_ranges(raw(x[:, None], 2.0), through_zero=False)
+        assert (columns.low[0] < -0.9) == kept
+
+
+def test_entries_that_are_spread_thinly_are_seen_together():
+    """100 entries in each of 40 powers of two, with noise of 45: no single count is sure, 8 at a time are."""
+    X = 2.0 ** (np.arange(N) % 40 + 0.5)[:, None]
+    for seed in range(4):
+        columns = find_ranges(raw(X, ledger=Ledger(Budget.from_rho(0.0062, 1e-6)), seed=seed), through_zero=False)
+        assert columns.high[0] >= 2.0**20
+
+
+# --- the typical norm -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("entries", "norm"), [(1, 1.0), (4, 2.0), (9, 2**1.75), (16, 4.0), (100, 2**3.5)])
+def test_the_typical_norm_is_that_of_most_rows(entries, norm):
+    X = np.zeros((1000, 100))
+    X[:, :entries] = 1e5
+    X[:200, :] = 1
+    X[200:350, 1:] = 0
+    for epsilon in (10.0, 1e6):
+        assert typical_norm(raw(X, epsilon)) == pytest.approx(norm, rel=1e-14 if epsilon > 10 else 0.2)
+
+
+@pytest.mark.parametrize("length", [1e-3, 1.0, 1e6])
+def test_the_typical_norm_of_normal_rows_is_near_their_length(length):
+    X = np.random.default_rng(0).normal(size=(N, 25)) * length / 5
+    data = PrivateData(ArrayRows(X, np.ones(N), fit_intercept=False), ledger_of(1e6), SeededBits(0))
+    assert 0.8 * length < typical_norm(data) < 1.25 * length
+
+
+# --- what is paid, and what is used ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("currency", [GaussianDP(), ZCDP()], ids=["GDP", "zCDP"])
+def test_ranges_spend_exactly_their_shares(currency):
+    ledger = ledger_of(1.0, currency)
+    find_ranges(raw(np.ones((50, 2)), ledger=ledger), through_zero=False)
+    limit = ledger.budget.limit
+    spent = [(release.label, release.count, release.cost / limit) for release in ledger.releases]
+    assert [(label, count) for label, count, _ in spent] == [("row norms", 1), ("magnitudes", 1), ("positions", 1)]
+    assert [cost for _, _, cost in spent] == pytest.approx([0.01, 0.04, 0.04], rel=1e-9)
+    assert (NORM_SHARE, RANGE_SHARE, MOMENT_SHARE) == (0.01, 0.04, 0.1)
+    assert ledger.remaining == pytest.approx(0.91 * limit, rel=1e-9)
+
+
+@pytest.mark.parametrize("currency", [GaussianDP(), ZCDP()], ids=["GDP", "zCDP"])
+def test_standardisation_spends_exactly_its_shares(currency):
+    ledger = ledger_of(1.0, currency)
+    columns = Columns.within(-1, 1, 2)
+    standardise(placed(np.ones((50, 2)), columns, ledger=ledger), columns, centred=True)
+    limit = ledger.budget.limit
+    spent = [(release.label, release.count, release.cost / limit) for release in ledger.releases]
+    assert spent == [("row norms", 1, pytest.approx(0.01)), ("moments", 1, pytest.approx(0.1))]
+    assert ledger.remaining == pytest.approx(0.89 * limit, rel=1e-9)
+
+
+def test_nothing_is_returned_when_the_budget_does_not_reach():
+    ledger = ledger_of(1.0)
+    ledger.charge(Gaussian.priced(0.93 * ledger.budget.limit, ledger.budget.currency).cost, "before")
+    with pytest.raises(BudgetExhausted):
+        find_ranges(raw(np.ones((50, 2)), ledger=ledger), through_zero=False)
+    assert [release.label for release in ledger.releases] == ["before", "row norms", "magnitudes"]
+
+
+def peak(n_bins, at, height=1e6):
+    counts = np.zeros(n_bins)
+    counts[at] = height
+    return counts
+
+
+def test_ranges_are_a_function_of_what_was_released():
+    """The same replies and public facts, other rows: the same ranges."""
+    rng = np.random.default_rng(0)
+    replies = [
+        peak(len(RowNorms.norms), 256 + 4),
+        rng.normal(size=(3, Magnitudes.n_bins)) * 1e3,
+        rng.normal(size=(3, Positions.n_bins)) * 1e3,
+    ]
+    found = []
+    for X in (np.zeros((50, 3)), rng.normal(size=(50, 3)) * 1e5, np.full((50, 3), 1e300), np.full((50, 3), -2.0)):
+        watched = Watched(raw(X, 1.0), replies)
+        columns = find_ranges(watched, through_zero=False)
+        assert not watched.replies
+        found.append((columns.low.tolist(), columns.high.tolist()))
+    assert all(f == found[0] for f in found)
+
+
+def test_standardisation_is_a_function_of_what_was_released():
+    rng = np.random.default_rng(0)
+    replies = [peak(len(RowNorms.norms), 256), rng.uniform(0, 50, 6)]
+    columns, found = Columns.within(-1, 1, 3), []
+    for X in (np.zeros((50, 3)), rng.normal(size=(50, 3)), np.full((50, 3), -2.0)):
+        result = standardise(Watched(placed(X, columns, 1.0), replies), columns, centred=True)
+        found.append((result.factor.tolist(), result.centre.tolist()))
+    assert all(f == found[0] for f in found)
+    mean, square = replies[1][:3] / 50, replies[1][3:] / 50
+    assert found[0][1] == mean.tolist()
+    assert len(set(found[0][0])) > 1
+    clearly = square - mean * mean > 0.5  # far above the noise
+    np.testing.assert_allclose(
+        np.array(found[0][0])[clearly], (square - mean * mean)[clearly] ** (-SCALE_POWER / 2), rtol=1e-12
+    )
+
+
+def test_an_implausible_typical_norm_does_not_hide_the_ranges():
+    X = np.random.default_rng(0).uniform(2, 3, (N, 4))
+    watched = Watched(raw(X, 10.0), [peak(len(RowNorms.norms), 256 + 40)])  # as if rows had a million entries
+    assert (find_ranges(watched, through_zero=False).high >= 3).all()
+    assert watched.released[1][0].sensitivity.l2 <= 2**16 * 2 * (1 + 1e-9)
+
+
+def test_the_typical_norm_is_plausible_when_everything_is_noise():
+    """To a quarter octave: bins are that wide."""
+    columns, X = Columns.within(-1, 1, 9), np.ones((20, 9))
+    for seed in range(20):
+        for data in (raw(X, 0.01, seed=seed), placed(X, columns, 0.01, seed=seed)):
+            low, high = data.norm_range
+            assert low <= typical_norm(data) < high * 2**0.25
+    assert raw(X).norm_range == (1.0, 3.0)
+    assert placed(X, columns).norm_range == (2.0**-4, 3.0)
+
+
+# --- moments --------------------------------------------------------------------------------------------------------
+
+
+def variance_of(columns):
+    return columns.factor ** (-2 / SCALE_POWER)
+
+
+def example(n=N, d=12):
+    """Columns of many widths and means; rows are of about the same length, so that none is clipped."""
+    rng = np.random.default_rng(3)
+    spread = np.linspace(0.05, 2, d)
+    return rng.uniform(-1, 1, (n, d)) * spread + rng.uniform(-0.5, 0.5, d)
+
+
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+def test_means_and_deviations_are_close_to_the_truth_at_a_large_budget(adjacency, store):
+    X = example()
+    columns = Columns.within(-3, 3, X.shape[1])
+    result = standardise(placed(store(X), columns, adjacency=adjacency), columns, centred=True)
+    x = columns.place(X)
+    # entries and squares are truncated to 2^-17, noise is below 1e-5, and a few long rows are scaled down
+    np.testing.assert_allclose(result.centre, x.mean(axis=0), rtol=0, atol=2e-4)
+    np.testing.assert_allclose(variance_of(result), x.var(axis=0), rtol=0.01, atol=5e-5)
+    np.testing.assert_allclose(result.factor, x.std(axis=0) ** -0.85, rtol=0.06)
+    assert result.low.tolist() == columns.low.tolist()
+    assert result.high.tolist() == columns.high.tolist()
+
+
+def test_standardised_rows_have_mean_zero_and_nearly_one_spread():
+    """The deviations to the power 0.15 remain: what standardising halfway means."""
+    X = example()
+    columns = Columns.within(-3, 3, X.shape[1])
+    result = standardise(placed(X, columns), columns, centred=True)
+    mapped = result.factor * (result.place(X) - result.centre)
+    np.testing.assert_allclose(mapped.mean(axis=0), 0, atol=3e-3)
+    np.testing.assert_allclose(mapped.std(axis=0), columns.place(X).std(axis=0) ** 0.15, rtol=0.06)
+
+
+def test_means_have_the_noise_that_was_paid_for():
+    """400 releases of 12 means, with spread clip/(mu n); 5.5 deviations: error probability below 1e-6."""
+    X, repeats = example(200), 400
+    columns, centres = Columns.within(-3, 3, X.shape[1]), []
+    for seed in range(repeats):
+        watched = Watched(placed(X, columns, 100.0, seed=seed), [peak(len(RowNorms.norms), 256 + 4)])
+        centres.append(standardise(watched, columns, centred=True).centre)
+        sealed, mechanism, _ = watched.released[1]
+    noise = sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 200
+    assert noise == pytest.approx(2 * math.sqrt(2) / mechanism.mu / 200, rel=1e-9)
+    errors = np.array(centres) - columns.place(X).mean(axis=0)
+    assert np.abs(errors.mean(axis=0)).max() < 5.5 * noise / math.sqrt(repeats) + 2e-5
+    assert abs(errors.std() / noise - 1) < 5.5 / math.sqrt(2 * errors.size)
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0, 100.0, 1e6])
+def test_a_variance_is_never_below_its_noise(adjacency, epsilon):
+    X = np.hstack([np.full((100, 2), 0.5), np.zeros((100, 2)), np.full((100, 1), -1.0)])
+    columns = Columns.within(-1, 1, 5)
+    for seed in range(20):
+        watched = Watched(placed(X, columns, epsilon, seed=seed, adjacency=adjacency))
+        result = standardise(watched, columns, centred=True)
+        sealed, mechanism, moments = watched.released[1]
+        noise = sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 100
+        floor = min(1.0, max(noise, 1e-6))
+        assert variance_of(result).min() >= floor * (1 - 1e-9)
+        assert variance_of(result).max() <= 1 + 1e-9
+        believed = moments[5:] / 100 - np.clip(moments[:5] / 100, -1, 1) ** 2
+        np.testing.assert_allclose(variance_of(result), np.clip(believed, floor, 1.0), rtol=1e-9)
+
+
+def test_no_variance_is_believed_below_one_millionth():
+    X, columns = np.zeros((20_000, 3)), Columns.within(-1, 1, 3)
+    watched = Watched(placed(X, columns))
+    result = standardise(watched, columns, centred=True)
+    sealed, mechanism, _ = watched.released[1]
+    assert sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 20_000 < 5e-7
+    np.testing.assert_allclose(variance_of(result), 1e-6, rtol=0.5)
+    assert variance_of(result).min() >= 1e-6 * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 1.0])
+def test_results_are_sane_when_everything_is_noise(epsilon):
+    X, columns = example(20), Columns.within(-3, 3, 12)
+    for seed in range(10):
+        result = standardise(placed(X, columns, epsilon, seed=seed), columns, centred=True)
+        assert (np.abs(result.centre) <= 1).all()
+        assert (result.factor >= 1).all()
+        assert (result.factor <= 1e-6 ** (-SCALE_POWER / 2) * (1 + 1e-9)).all()
+
+
+def test_columns_that_are_not_centred_are_scaled_as_if_they_were():
+    X, columns = example(), Columns.within(-3, 3, 12)
+    centred, other = (standardise(placed(X, columns), columns, centred=choice) for choice in (True, False))
+    assert other.centre is None
+    assert other.factor.tolist() == centred.factor.tolist()
+
+
+def test_moments_are_clipped_at_the_typical_norm():
+    """A few long rows count no more than others: sqrt(2) times the typical norm covers entries and squares."""
+    rng = np.random.default_rng(4)
+    X = rng.choice([-0.1, 0.1], (N, 16))
+    X[:40] = 1.0
+    columns = Columns.within(-1, 1, 16)
+    watched = Watched(placed(X, columns))
+    result = standardise(watched, columns, centred=True)
+    sealed = watched.released[1][0]
+    clip = sealed.sensitivity.l2 * sealed.unit
+    assert 0.4 * math.sqrt(2) * 0.99 < clip < 0.4 * math.sqrt(2) * 2**0.25 * 1.01
+    assert sealed.sensitivity.l2 == Moments(16, clip=clip).sensitivity("zero-out").l2
+    long = clip / math.sqrt(32)
+    expected = X[40:].sum(axis=0) / N + 0.01 * long
+    np.testing.assert_allclose(result.centre, expected, atol=1e-4)
