@@ -28,6 +28,7 @@ from ..privacy.report import NEIGHBOURS, PrivacySpent
 from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
 from .exact import minimise
+from .linear import linear_scores
 from .parameters import as_bounds, require_choice, require_number
 
 __all__ = ["PrivateClassifier"]
@@ -136,22 +137,24 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if context is not None:
             context.call_on_fit_task_begin(estimator=self)
         if budget is None:
+            columns: Columns | None = None
             w = minimise(X, labels, self._loss(len(classes)), float(self.alpha), bool(self.fit_intercept))
             self.privacy_spent_ = PrivacySpent.nothing_promised(
                 self._currency, delta=float(self.delta), adjacency=self.adjacency
             )
         else:
-            w = self._learn(X, labels, n_classes, Ledger(budget), bits, classes, context)
-        for name, value in self._attributes(w, classes).items():
+            w, columns = self._learn(X, labels, n_classes, Ledger(budget), bits, classes, context)
+        fitted = self._attributes(w, columns, classes)
+        for name, value in fitted.items():
             setattr(self, name, value)
         if context is not None:
-            context.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: self._attributes(w, classes))
+            context.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: fitted)
         return self
 
     def _learn(
         self, X: Any, labels: Any, n_classes: int | None, ledger: Ledger, bits: Bits, classes: Any, context: Any
-    ) -> Floats:
-        """Return the weights, in the user's units, that the solver finds behind the door.
+    ) -> tuple[Floats, Columns | None]:
+        """Return the weights that the solver finds behind the door, and the map of the columns they are for.
 
         The map of the columns is fixed first: by public bounds, by releases, or not at all.
         """
@@ -173,17 +176,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 X, labels, n_classes=n_classes, fit_intercept=intercept, data_norm=self.data_norm, columns=columns
             )
             data = door(rows)
-
-            def in_user_units(w: Floats) -> Floats:
-                return w if columns is None else columns.in_user_units(w, intercept)
-
-            observe = self._observer(data, lambda w: self._attributes(in_user_units(w), classes), context)
+            observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
             penalty = L2(float(self.alpha), free_intercept=intercept)
             w = run(self._solver(), data, self._loss(len(classes)), penalty, (data.n_parameters, *shape), observe)
         finally:
             # what was released stays released, even if the fit ends in an error
             self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=self.adjacency, private=bits.private)
-        return in_user_units(w)
+        return w, columns
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y as scikit-learn checks them; an error does not quote their values."""
@@ -198,11 +197,14 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             return X, y
         raise refused  # here, where the original with its values is not attached to it
 
-    def _attributes(self, w: Floats, classes: Any) -> dict[str, Any]:
-        """Return the fitted attributes that weights of shape (p,) or (p, K) stand for."""
+    def _attributes(self, w: Floats, columns: Columns | None, classes: Any) -> dict[str, Any]:
+        """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
+        ranges = None
+        if columns is not None:
+            w, ranges = columns.in_user_units(w, bool(self.fit_intercept)), np.array([columns.low, columns.high])
         rows = w.reshape(len(w), -1).T
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(len(rows)))
-        return {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy()}
+        return {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy(), "ranges_": ranges}
 
     def _observer(
         self, data: PrivateData, attributes: Callable[[Floats], dict[str, Any]], context: Any
@@ -227,10 +229,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return observe
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more."""
+        """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
+
+        Values beyond ``ranges_`` count as the end of the range, as they did in ``fit``.
+        """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        scores: Floats = np.asarray(X @ self.coef_.T + self.intercept_)
+        scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:

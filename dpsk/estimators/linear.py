@@ -1,16 +1,17 @@
-"""What the linear classifiers share beyond the fit: losses by name and probabilities."""
+"""What the linear classifiers share beyond the fit: losses by name, scores and probabilities."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit, log_expit, log_softmax, softmax
 
 from ..losses import HuberHinge, Logistic, Loss, OneVsRest, Softmax
 from ..mechanisms.exact import Floats
 
-__all__ = ["LOSSES", "Probabilities", "loss_named"]
+__all__ = ["LOSSES", "Probabilities", "linear_scores", "loss_named"]
 
 LOSSES = ("log_loss", "huber_hinge")
 
@@ -20,6 +21,21 @@ def loss_named(name: str, n_classes: int) -> Loss:
     if name == "log_loss":
         return Logistic() if n_classes == 2 else Softmax(n_classes)
     return HuberHinge() if n_classes == 2 else OneVsRest(HuberHinge(), n_classes)
+
+
+def linear_scores(X: Any, coef: Floats, intercept: Floats, ranges: Floats | None) -> Floats:
+    """Return ``X @ coef.T + intercept`` with the entries of X clipped to ``ranges``: lows and highs of the columns."""
+    if ranges is None:
+        return np.asarray(X @ coef.T + intercept)
+    low, high = ranges
+    if not sp.issparse(X):
+        return np.asarray(np.clip(X, low, high) @ coef.T + intercept)
+    # zeros that are not stored may be clipped as well: to the bound nearest to 0
+    origin = np.clip(0.0, low, high)
+    X = sp.csr_matrix(X, dtype=np.float64, copy=True)
+    X.sum_duplicates()
+    X.data = np.clip(X.data, low[X.indices], high[X.indices]) - origin[X.indices]
+    return np.asarray(X @ coef.T + (intercept + coef @ origin))
 
 
 class Probabilities:

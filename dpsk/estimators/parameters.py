@@ -47,6 +47,9 @@ PARAMETERS = {
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
+    ranges_ : ndarray of shape (2, n_features), or None
+        Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
+        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
     classes_ : ndarray of shape (n_classes,)
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is

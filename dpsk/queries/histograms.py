@@ -111,18 +111,19 @@ class Magnitudes(EntryCounts):
 
 
 class Positions(EntryCounts):
-    """Entries by position: ``n_bins`` even bins over [-reach, reach] of each column."""
+    """Entries by position: ``n_bins`` even bins over [low, high] of each column, the ends taking what lies beyond."""
 
     label = "positions"
     n_bins = 64
 
-    def __init__(self, n_features: int, entries: float, reach: Floats) -> None:
+    def __init__(self, n_features: int, entries: float, low: Floats, high: Floats) -> None:
         super().__init__(n_features, entries)
-        if reach.shape != (n_features,) or not (np.isfinite(reach) & (reach > 0)).all():
-            raise ValueError("reach must hold one positive finite number per column")
-        self.reach = reach
+        if not low.shape == high.shape == (n_features,) or not (np.isfinite(high - low) & (low <= high)).all():
+            raise ValueError("low and high must hold one finite number per column, with low <= high")
+        self.low, self.high = low, high
+        self.width = np.where(high > low, high - low, 1.0)
 
     def bins(self, values: Floats, columns: Integers) -> Integers:
-        reach = self.reach[columns]
-        at = np.clip(values, -reach, reach) / reach
-        return np.floor((at + 1) * (self.n_bins / 2)).astype(np.int64)
+        low = self.low[columns]
+        at = (np.clip(values, low, self.high[columns]) - low) / self.width[columns]
+        return np.floor(at * self.n_bins).astype(np.int64)

@@ -21,7 +21,7 @@ RANGE_SHARE = 0.04  # twice: for magnitudes and for positions
 MOMENT_SHARE = 0.1
 SCALE_POWER = 0.85
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
-_SURE = 5.0  # standard deviations of noise above which a count is taken for real: one in 3 million
+_LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
 
 def _gaussian(data: PrivateData, share: float) -> Gaussian:
@@ -43,11 +43,12 @@ def typical_norm(data: PrivateData) -> float:
 
 
 def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
-    """Return bounds of the columns that hold most of their entries, found by two histograms per column.
+    """Return bounds that hold most entries of each column, found by counting.
 
-    The first is of magnitudes (powers of two), the second of positions within the power of two found. A column of which
-    nothing is seen above the noise gets [-1, 1]: rare entries, as those of a rare category, then count as signs.
-    ``through_zero`` asks that every range contains 0.
+    The first count is of magnitudes (powers of two), the next of positions within the power of two found. Where a column
+    turns out to sit within a few bins away from 0, as years and temperatures do, positions are counted again within
+    these. A column of which nothing is seen above the noise gets [-1, 1]: rare entries, as those of a rare category,
+    then count as signs. ``through_zero`` asks that every range contains 0.
     """
     d, n = raw.n_features, raw.n_rows
     entries = max(1.0, typical_norm(raw) ** 2)
@@ -56,17 +57,45 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     noise = _noise(magnitudes, mechanism, raw)  # the same for positions
 
     counts = raw.release(raw.measure(magnitudes), mechanism)
-    top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, raw.n_rows)
+    top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, n)
     reach = np.where(top >= 0, 2.0 ** (np.maximum(top, 0) + Magnitudes.lowest), 1.0)
 
-    counts = raw.release(raw.measure(Positions(d, entries, reach)), mechanism)
-    bins = Positions.n_bins
-    low = reach * (2 * _cut(counts, noise, n) / bins - 1)
-    high = reach * (1 - 2 * _cut(counts[:, ::-1], noise, n) / bins)
-    # 0 is left out only where hardly an entry can be 0: all rows that have it would be taken for the nearest bound
-    zeros = n - counts.sum(axis=1) + 3 * noise * math.sqrt(bins)
-    zero = through_zero | (zeros > 0.1 * n)
-    return Columns.within(np.where(zero, np.minimum(low, 0), low), np.where(zero, np.maximum(high, 0), high), d)
+    low, high, coarse = -reach, reach, np.ones(d, dtype=bool)
+    for _ in range(_LOOKS):
+        counts = raw.release(raw.measure(Positions(d, entries, low, high)), mechanism)
+        first, last, away = _occupied(counts, noise, n)
+        bins = Positions.n_bins
+        lower, upper = low + (high - low) * first / bins, high - (high - low) * last / bins
+        # 0 is left out only where hardly an entry can be 0: rows that have it would be taken for the nearest bound
+        outside = (low > 0) | (high < 0) | (away & ((lower > 0) | (upper < 0)) & (not through_zero))
+        lower, upper = (
+            np.where(outside, x, y) for x, y in ((lower, np.minimum(lower, 0)), (upper, np.maximum(upper, 0)))
+        )
+        low, high = np.where(coarse, lower, low), np.where(coarse, upper, high)
+        coarse &= outside & (bins - first - last <= _FEW_BINS)
+        if not coarse.any():
+            break
+    return Columns.within(low, high, d)
+
+
+def _occupied(counts: Floats, noise: float, n: int) -> tuple[Floats, Floats, Floats]:
+    """Return per row how many bins may be cut off at both ends, and whether what is left surely holds most of n.
+
+    The narrowest run of bins in which no more rows are missing than noise can hide; where noise is too large for that,
+    only ends that are surely empty, or hold few entries, are cut off.
+    """
+    d, bins = counts.shape
+    first, last = _cut(counts, noise, n), _cut(counts[:, ::-1], noise, n)
+    most = np.zeros(d, dtype=bool)
+    total = np.concatenate([np.zeros((d, 1)), np.cumsum(counts, axis=1)], axis=1)
+    for run in range(1, bins + 1):
+        held, spread = total[:, run:] - total[:, :-run], noise * math.sqrt(run)
+        enough = max(n * (1 - _RARE) - 4 * spread, 0.7 * n + 2 * spread)
+        start = held.argmax(axis=1)
+        found = ~most & (held.max(axis=1) >= enough)
+        first, last = np.where(found, start, first), np.where(found, bins - run - start, last)
+        most |= found
+    return first, last, most
 
 
 def _first_sure(counts: Floats, noise: float, n: int) -> Floats:
@@ -75,10 +104,11 @@ def _first_sure(counts: Floats, noise: float, n: int) -> Floats:
     Runs of 1, 2, 4 and 8 bins are looked at, because entries may be spread thinly; each is compared with its own noise.
     """
     d, n_bins = counts.shape
+    sure_of_all = 1 + math.sqrt(2 * math.log(4 * d * n_bins))  # standard deviations that noise hardly ever reaches
     total = np.concatenate([np.zeros((d, 1)), np.cumsum(counts, axis=1)], axis=1)
     first = np.full(d, n_bins)
     for run in (1, 2, 4, 8):
-        sure = total[:, run:] - total[:, :-run] > max(_SURE * noise * math.sqrt(run), _RARE * n, 1.5)
+        sure = total[:, run:] - total[:, :-run] > max(sure_of_all * noise * math.sqrt(run), _RARE * n, 1.5)
         start = sure.argmax(axis=1)
         fullest = start + np.argmax(counts[np.arange(d)[:, None], start[:, None] + np.arange(run)], axis=1)
         first = np.minimum(first, np.where(sure.any(axis=1), fullest, n_bins))
@@ -102,7 +132,8 @@ def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Column
     query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
     mechanism = _gaussian(data, MOMENT_SHARE)
     moments = data.release(data.measure(query), mechanism) / n
-    mean, square = np.clip(moments[:d], -1, 1), moments[d:]
     noise = _noise(query, mechanism, data) / n
+    mean, square = np.clip(moments[:d], -1, 1), moments[d:]
+    mean[np.abs(mean) < 3 * noise] = 0  # many small errors would add up to one large common shift
     variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
     return columns.standardised(variance ** (-SCALE_POWER / 2), mean if centred else None)
