@@ -174,6 +174,11 @@ class HuberHinge(MarginLoss):
     def smoothness(self) -> float:  # type: ignore[override]
         return 1 / (2 * self.h)
 
+    @property
+    def typical_curvature(self) -> float:
+        """Half the bound: it is reached in the corner only, and many rows are outside."""
+        return self.smoothness / 2
+
     def phi(self, margin: Floats) -> Floats:
         corner = np.clip(1 + self.h - margin, 0, 2 * self.h)
         value: Floats = corner * corner / (4 * self.h) + np.maximum(1 - self.h - margin, 0)
@@ -240,8 +245,8 @@ class Softmax(Loss):
 
     @property
     def typical_curvature(self) -> float:
-        """Half of each class's second derivative where all are equally likely: a fit soon leaves that point."""
-        return (self.n_classes - 1) / self.n_classes**2 / 2
+        """Each class's second derivative where all are equally likely: 1/4 for two, about 1/K for many."""
+        return (self.n_classes - 1) / self.n_classes**2
 
     def margins(self, scores: Floats, y: Labels) -> Floats:
         """Return the scores less the one of the label: its own margin is then 0."""
@@ -282,6 +287,10 @@ class OneVsRest(Loss):
     @property
     def smoothness(self) -> float:  # type: ignore[override]
         return self.loss.smoothness / self.n_classes
+
+    @property
+    def typical_curvature(self) -> float:
+        return self.loss.typical_curvature / self.n_classes
 
     def _signs(self, y: Labels) -> Floats:
         signs = np.full((len(y), self.n_classes), -1.0, order="F")

@@ -64,7 +64,7 @@ def test_sensitivity_of_magnitudes_is_kept_and_reached(entries):
 @pytest.mark.parametrize("entries", ENTRIES)
 def test_sensitivity_of_positions_is_kept_and_reached(entries):
     reach = 10.0 ** np.random.default_rng(0).uniform(-2, 2, D)
-    reached = check_raw_query(Positions(D, entries, reach))
+    reached = check_raw_query(Positions(D, entries, -reach, reach))
     assert min(reached[adjacency, norm] for adjacency in ("zero-out", "replace") for norm in ("l1", "l2")) > 0.99
 
 
@@ -74,7 +74,7 @@ def test_sensitivity_of_row_norms_is_kept_and_reached():
 
 
 def test_only_a_leaving_row_moves_all_counts_in_one_direction():
-    for query in (RowNorms(), Magnitudes(D, 2.0), Positions(D, 2.0, np.ones(D))):
+    for query in (RowNorms(), Magnitudes(D, 2.0), Positions(D, 2.0, -np.ones(D), np.ones(D))):
         assert query.sensitivity("zero-out").monotone
         assert not query.sensitivity("replace").monotone
 
@@ -179,7 +179,9 @@ def test_magnitudes_beyond_the_bins_are_counted_at_the_ends():
 
 
 def position_bin(value, reach):
-    ((_, found),) = np.argwhere(RawRows(np.array([[value]])).total(Positions(1, 1.0, np.array([reach]))))
+    ((_, found),) = np.argwhere(
+        RawRows(np.array([[value]])).total(Positions(1, 1.0, -np.array([reach]), np.array([reach])))
+    )
     return int(found)
 
 
@@ -206,7 +208,7 @@ def test_positions_beyond_the_reach_are_counted_at_the_ends():
 
 def test_each_column_has_its_own_reach_and_its_own_counts():
     X = np.array([[1.0, 1.0, -4.0], [0.0, 1.0, 0.0]])
-    counts = RawRows(X).total(Positions(3, 3.0, np.array([1.0, 4.0, 16.0])))
+    counts = RawRows(X).total(Positions(3, 3.0, -np.array([1.0, 4.0, 16.0]), np.array([1.0, 4.0, 16.0])))
     expected = np.zeros((3, 64), dtype=int)
     full = math.floor(math.sqrt(1 - 2.0**-40) * ONE)
     expected[0, 63] = full
@@ -231,7 +233,7 @@ def test_an_entry_weighs_less_where_its_row_has_many():
 def test_zeros_are_not_counted():
     X = np.zeros((3, 4))
     assert not RawRows(X).total(Magnitudes(4, 2.0)).any()
-    assert not RawRows(sp.csr_matrix(X)).total(Positions(4, 2.0, np.ones(4))).any()
+    assert not RawRows(sp.csr_matrix(X)).total(Positions(4, 2.0, -np.ones(4), np.ones(4))).any()
     explicit = sp.csr_matrix((np.array([0.0, 3.0, 0.0]), np.array([0, 1, 2]), np.array([0, 3])), (1, 4))
     counts = RawRows(explicit).total(Magnitudes(4, 1.0))
     assert counts.sum() == counts[1, 2 - Magnitudes.lowest] > 0.99 * ONE  # one entry, with the weight of one
@@ -244,7 +246,7 @@ def test_dense_and_sparse_rows_have_the_same_counts(density):
     X = heavy_tailed(9000, 7, rng)
     X[rng.random(X.shape) > density] = 0
     reach = 10.0 ** rng.uniform(-5, 5, 7)
-    for query in (RowNorms(), Magnitudes(7, 2.2), Positions(7, 2.2, reach)):
+    for query in (RowNorms(), Magnitudes(7, 2.2), Positions(7, 2.2, -reach, reach)):
         counts = [
             RawRows(stored).total(query) for stored in (X, np.asfortranarray(X), sp.csr_matrix(X), sp.csc_array(X))
         ]
@@ -264,14 +266,15 @@ def test_counts_equal_a_slow_count():
             weight = ONE if m <= 1 else math.floor(math.sqrt(min(1, 1.9 / m)) * ONE)
             above = next((k for k in range(-40, 60) if abs(v) <= 2.0**k), 60)
             magnitudes[j, above + 40] += weight
-            positions[j, min(max(math.floor((v / reach[j] + 1) * 32), 0), 63)] += weight
+            at = (min(max(v, -reach[j]), reach[j]) + reach[j]) / (2 * reach[j])
+            positions[j, min(math.floor(at * 64), 63)] += weight
     assert RawRows(X).total(Magnitudes(4, 1.9)).tolist() == magnitudes.tolist()
-    assert RawRows(X).total(Positions(4, 1.9, reach)).tolist() == positions.tolist()
+    assert RawRows(X).total(Positions(4, 1.9, -reach, reach)).tolist() == positions.tolist()
 
 
 def test_only_rows_in_the_user_s_units_with_as_many_columns_are_counted():
     """Sensitivities refer to that number of columns."""
-    for query in (Magnitudes(3, 1.0), Positions(3, 1.0, np.ones(3))):
+    for query in (Magnitudes(3, 1.0), Positions(3, 1.0, -np.ones(3), np.ones(3))):
         for rows in (RawRows(np.ones((2, 2))), RawRows(np.zeros((2, 4))), ArrayRows(np.ones((2, 3)), np.ones(2))):
             with pytest.raises(ValueError, match="3 columns"):
                 rows.total(query)
@@ -283,7 +286,16 @@ def test_entries_are_validated(entries):
         Magnitudes(3, entries)
 
 
-@pytest.mark.parametrize("reach", [[1.0], [1.0, 0.0], [1.0, -1.0], [1.0, np.inf], [1.0, np.nan]])
-def test_the_reach_is_validated(reach):
-    with pytest.raises(ValueError, match="reach"):
-        Positions(2, 1.0, np.array(reach))
+@pytest.mark.parametrize("high", [[1.0], [1.0, -3.0], [1.0, np.inf], [1.0, np.nan]])
+def test_the_bounds_of_positions_are_validated(high):
+    with pytest.raises(ValueError, match="low and high must hold"):
+        Positions(2, 1.0, np.array([-2.0, -2.0]), np.array(high))
+
+
+def test_positions_may_lie_away_from_zero():
+    """Years: 64 bins over [1984, 2048); a column of one value has its own bin."""
+    X = np.array([[1984.0, 5.0], [1985.0, 5.0], [1999.5, 5.0], [2050.0, 5.0], [1.0, 7.0]])
+    counts = RawRows(X).total(Positions(2, 2.0, np.array([1984.0, 5.0]), np.array([2048.0, 5.0])))
+    full = math.floor(math.sqrt(1 - 2.0**-40) * ONE)
+    assert {k: c for k, c in enumerate(counts[0].tolist()) if c} == {0: 2 * full, 1: full, 15: full, 63: full}
+    assert counts[1].tolist() == [5 * full] + 63 * [0]

@@ -25,7 +25,8 @@ __all__ = ["GradientDescent"]
 # The rule of the defaults; benchmarks/results/tuning.md shows what becomes of other values.
 STEPS, FEWEST, MOST = 100, 30, 300  # at precision 84
 CLIP, SMALLEST, LARGEST = 0.18, 0.1, 1.0  # at precision 42
-PACE = 2.0  # with momentum 0.9 a quadratic is stable up to 3.8
+REACH = 20.0  # at precision 42, growing with it
+PACE = 5.0  # with momentum 0.9, stable unless one direction has more than 3.8/5 of all the variance
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class GradientDescent:
     momentum : float
         The part of the last step that is repeated, in [0, 1).
     step_size : float or None
-        None: 2 / (curvature of the loss * squared norm of a typical row + curvature of the penalty).
+        None: pace / (curvature of the loss * squared norm of a typical row + curvature of the penalty), with a pace
+        that grows with the precision and the number of columns, up to 5.
     gradient_clip : float or None
         Bound on one row's gradient norm. None: between 0.1 and 1 times the gradient of a typical row at its steepest;
         smaller where there is more noise.
@@ -63,8 +65,12 @@ class GradientDescent:
         steps = self.steps or int(np.clip(STEPS * math.sqrt(precision / 84), FEWEST, MOST))
         steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
         clip = self.gradient_clip or steepest * float(np.clip(CLIP * (precision / 42) ** 0.4, SMALLEST, LARGEST))
-        # a loss with a kink is as curved as one that is rounded over a unit of margin
-        step_size = self.step_size or PACE / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
+        # A direction of average curvature (a typical row's, spread over all columns) is followed ``reach`` times as far
+        # as one step of size 1/curvature would: further than noise lets us see, descent only gathers noise.
+        reach = REACH * precision / 42
+        pace = min(PACE, reach * shape[0] * (1 - self.momentum) / steps)
+        # a loss with a kink counts as curved as one that is rounded over a unit of margin
+        step_size = self.step_size or pace / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
         mechanism = Gaussian.priced(data.remaining / steps * (1 - 1e-12), data.currency)
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = steps - math.ceil(self.average * steps)

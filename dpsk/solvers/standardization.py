@@ -6,6 +6,7 @@ Everything returned is a function of releases. Each release is bought with a fix
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -45,13 +46,13 @@ def typical_norm(data: PrivateData) -> float:
 def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     """Return bounds that hold most entries of each column, found by counting.
 
-    The first count is of magnitudes (powers of two), the next of positions within the power of two found. Where a column
-    turns out to sit within a few bins away from 0, as years and temperatures do, positions are counted again within
-    these. A column of which nothing is seen above the noise gets [-1, 1]: rare entries, as those of a rare category,
-    then count as signs. ``through_zero`` asks that every range contains 0.
+    The first count is of magnitudes (powers of two), the next of positions within the power of two found. Where a
+    column turns out to sit within a few bins away from 0, as years and temperatures do, positions are counted again
+    within these. A column of which nothing is seen above the noise gets [-1, 1]: rare entries, as those of a rare
+    category, then count as signs. ``through_zero`` asks that every range contains 0.
     """
     d, n = raw.n_features, raw.n_rows
-    entries = max(1.0, typical_norm(raw) ** 2)
+    entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
     mechanism = _gaussian(raw, RANGE_SHARE)
     magnitudes = Magnitudes(d, entries)
     noise = _noise(magnitudes, mechanism, raw)  # the same for positions
@@ -60,42 +61,46 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, n)
     reach = np.where(top >= 0, 2.0 ** (np.maximum(top, 0) + Magnitudes.lowest), 1.0)
 
-    low, high, coarse = -reach, reach, np.ones(d, dtype=bool)
+    low, high, coarse, bins = -reach, reach, np.ones(d, dtype=bool), Positions.n_bins
     for _ in range(_LOOKS):
         counts = raw.release(raw.measure(Positions(d, entries, low, high)), mechanism)
-        first, last, away = _occupied(counts, noise, n)
-        bins = Positions.n_bins
-        lower, upper = low + (high - low) * first / bins, high - (high - low) * last / bins
+        width = (high - low) / bins
+        start, end, found = _narrow_run(counts, noise, n)
+        without_zero = (low > 0) | (high < 0)
         # 0 is left out only where hardly an entry can be 0: rows that have it would be taken for the nearest bound
-        outside = (low > 0) | (high < 0) | (away & ((lower > 0) | (upper < 0)) & (not through_zero))
-        lower, upper = (
-            np.where(outside, x, y) for x, y in ((lower, np.minimum(lower, 0)), (upper, np.maximum(upper, 0)))
-        )
+        away = found & (without_zero | ((low + start * width > 0) | (low + end * width < 0)) & (not through_zero))
+        lower = low + width * np.where(away, start, _cut(counts, noise, n))
+        upper = high - width * np.where(away, bins - end, _cut(counts[:, ::-1], noise, n))
+        zero = ~(away | without_zero)
+        lower, upper = np.where(zero, np.minimum(lower, 0), lower), np.where(zero, np.maximum(upper, 0), upper)
         low, high = np.where(coarse, lower, low), np.where(coarse, upper, high)
-        coarse &= outside & (bins - first - last <= _FEW_BINS)
+        coarse &= away & (end - start <= _FEW_BINS)
         if not coarse.any():
             break
     return Columns.within(low, high, d)
 
 
-def _occupied(counts: Floats, noise: float, n: int) -> tuple[Floats, Floats, Floats]:
-    """Return per row how many bins may be cut off at both ends, and whether what is left surely holds most of n.
+def _narrow_run(counts: Floats, noise: float, n: int) -> tuple[Any, Any, Any]:
+    """Return per row where its narrowest run of bins with nearly all of n starts and ends, and whether there is one.
 
-    The narrowest run of bins in which no more rows are missing than noise can hide; where noise is too large for that,
-    only ends that are surely empty, or hold few entries, are cut off.
+    The run surely holds half of n, and misses no more than a hundredth and what noise can hide.
     """
     d, bins = counts.shape
-    first, last = _cut(counts, noise, n), _cut(counts[:, ::-1], noise, n)
-    most = np.zeros(d, dtype=bool)
+    start, end, found = np.zeros(d, dtype=int), np.full(d, bins), np.zeros(d, dtype=bool)
     total = np.concatenate([np.zeros((d, 1)), np.cumsum(counts, axis=1)], axis=1)
-    for run in range(1, bins + 1):
+    for run in range(1, bins // 4 + 1):
         held, spread = total[:, run:] - total[:, :-run], noise * math.sqrt(run)
-        enough = max(n * (1 - _RARE) - 4 * spread, 0.7 * n + 2 * spread)
-        start = held.argmax(axis=1)
-        found = ~most & (held.max(axis=1) >= enough)
-        first, last = np.where(found, start, first), np.where(found, bins - run - start, last)
-        most |= found
-    return first, last, most
+        enough = max(0.99 * n - 2 * spread, n / 2 + _sure(d * bins * bins) * spread)
+        new = ~found & (held.max(axis=1) >= enough)
+        start = np.where(new, held.argmax(axis=1), start)
+        end = np.where(new, start + run, end)
+        found |= new
+    return start, end, found
+
+
+def _sure(tests: int) -> float:
+    """Return how many standard deviations noise hardly ever reaches in any of so many tests."""
+    return 1 + math.sqrt(2 * math.log(tests))
 
 
 def _first_sure(counts: Floats, noise: float, n: int) -> Floats:
@@ -104,14 +109,14 @@ def _first_sure(counts: Floats, noise: float, n: int) -> Floats:
     Runs of 1, 2, 4 and 8 bins are looked at, because entries may be spread thinly; each is compared with its own noise.
     """
     d, n_bins = counts.shape
-    sure_of_all = 1 + math.sqrt(2 * math.log(4 * d * n_bins))  # standard deviations that noise hardly ever reaches
+    sure = _sure(4 * d * n_bins)
     total = np.concatenate([np.zeros((d, 1)), np.cumsum(counts, axis=1)], axis=1)
     first = np.full(d, n_bins)
     for run in (1, 2, 4, 8):
-        sure = total[:, run:] - total[:, :-run] > max(sure_of_all * noise * math.sqrt(run), _RARE * n, 1.5)
-        start = sure.argmax(axis=1)
+        seen = total[:, run:] - total[:, :-run] > max(sure * noise * math.sqrt(run), _RARE * n, 1.5)
+        start = seen.argmax(axis=1)
         fullest = start + np.argmax(counts[np.arange(d)[:, None], start[:, None] + np.arange(run)], axis=1)
-        first = np.minimum(first, np.where(sure.any(axis=1), fullest, n_bins))
+        first = np.minimum(first, np.where(seen.any(axis=1), fullest, n_bins))
     return first
 
 
