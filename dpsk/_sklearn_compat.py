@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["CallbackSupportMixin", "callback_context", "with_callbacks"]
+__all__ = ["CALLER_OF_FIT", "CallbackSupportMixin", "callback_context", "with_callbacks"]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 try:
     from sklearn.callback import CallbackSupportMixin
     from sklearn.callback import with_callbacks as _with_callbacks
+
+    CALLER_OF_FIT = 3
+    """The stack level of whoever calls ``fit``, seen from inside: the wrapper of callbacks is one more frame."""
 except ImportError:
+    CALLER_OF_FIT = 2
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
         """Nothing to support before scikit-learn 1.9."""

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._sklearn_compat import CallbackSupportMixin, callback_context, with_callbacks
+from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
 from ..data import ArrayRows, Columns, PrivateData, RawRows
 from ..losses import Loss
 from ..mechanisms import bits_for
@@ -89,7 +89,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if not isinstance(self.fit_intercept, bool | np.bool_):
             raise ValueError(f"fit_intercept={self.fit_intercept!r} must be True or False")
         if self.standardize is not None:
-            require_choice("standardize", self.standardize, ("private",))
+            require_choice("standardize", self.standardize, ("private",), or_none=True)
         if self.bounds is not None:
             as_bounds(self.bounds)
         if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
@@ -131,7 +131,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         n_classes = None if len(classes) == 2 else len(classes)
         if budget is not None:
             for doubt in _doubts(budget, len(y), (X.shape[1] + 1) * (n_classes or 1)):
-                warnings.warn(doubt, UserWarning, stacklevel=2)
+                warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT)
         labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
         if context is not None:
@@ -259,7 +259,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return tags
 
 
-_HOPELESS = 3.0  # typical gradients that all rows together must be worth, in units of the noise
+_HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
 
 _FREE_OF_VALUES = (
     "Input X contains",
@@ -301,8 +301,8 @@ def _doubts(budget: Budget, n: int, weights: int) -> Iterator[str]:
     rho = budget.currency.rho(budget.limit)
     if rho is not None and math.sqrt(2 * rho) * n < _HOPELESS * math.sqrt(weights):
         yield (
-            f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is about as large as the sum "
-            "of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"
+            f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
+            "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"
         )
 
 

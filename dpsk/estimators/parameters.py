@@ -22,8 +22,9 @@ PARAMETERS = {
         The budget as zero-concentrated differential privacy. If given it is used and ``epsilon`` is ignored; the
         epsilon reported is what rho guarantees at ``delta``.""",
     "columns": """bounds : pair of numbers or arrays, or None, default=None
-        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``; values beyond are
-        clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on finding ranges.
+        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``, not a list of pairs;
+        values beyond are clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on
+        finding ranges.
     standardize : {"private", None}, default=%s
         "private" spends a part of the budget on means and standard deviations of the columns (and, without
         ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
@@ -69,10 +70,11 @@ def require_number(name: str, value: object, low: float, *, kind: Any = Real, op
         raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
 
 
-def require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+def require_choice(name: str, value: object, choices: tuple[str, ...], *, or_none: bool = False) -> None:
     """Raise ValueError unless ``value`` is one of ``choices``."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
+        none = "None or " if or_none else ""
+        raise ValueError(f"{name}={value!r} must be {none}one of {', '.join(map(repr, choices))}")
 
 
 def as_bounds(bounds: Any) -> tuple[Floats, Floats]:

@@ -70,7 +70,8 @@ class GradientDescent:
         reach = REACH * precision / 42
         pace = min(PACE, reach * shape[0] * (1 - self.momentum) / steps)
         # a loss with a kink counts as curved as one that is rounded over a unit of margin
-        step_size = self.step_size or pace / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
+        length = pace / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
+        step_size = self.step_size or min(length, 1 / max(penalty.smoothness, 1e-300))
         mechanism = Gaussian.priced(data.remaining / steps * (1 - 1e-12), data.currency)
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = steps - math.ceil(self.average * steps)
