@@ -144,10 +144,12 @@ def report() -> None:
         "",
         "Made by `python -m benchmarks.accuracy --data DIR --repeats 10`: means over repeats of 5-fold",
         "cross-validation, in percent, with the standard error of the mean over repeats. delta = 1e-8. All",
-        "configurations see the same folds. `DP-AGD paper + laplace` is the algorithm as published (noisy minimum with",
-        "Laplace noise, closed conversion, its first prices); `DP-AGD` is our default; `DP-AGD paper's prices` is our",
-        "default with the paper's first prices (`first_noise=None`). The private objectives have alpha = 1e-3, the",
-        "non-private models C = 1.",
+        "configurations see the same folds. `default` and `default SVM` are `DPLogisticRegression` and",
+        "`DPLinearSVC` with `bounds=(0, 1)` and nothing else set; `DP-AGD standardised` is the former with",
+        '`solver="adaptive-gradient"`, which `solver="auto"` does not choose because of this table. `DP-AGD` is',
+        "`DPAGDLogisticRegression` as it is, `DP-AGD paper + laplace` the algorithm as published (noisy minimum with",
+        "Laplace noise, closed conversion, its first prices), `DP-AGD paper's prices` ours with the paper's first",
+        "prices (`first_noise=None`); these have alpha = 1e-3, the non-private models C = 1.",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]

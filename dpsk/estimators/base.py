@@ -288,7 +288,10 @@ def _without_values(message: str) -> str:
         )
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
         return message
-    return "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values"
+    return (
+        "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values. X must be a "
+        "table of plain numbers (no categories, dates or text), y one label per row"
+    )
 
 
 def _doubts(budget: Budget, n: int, weights: int) -> Iterator[str]:

@@ -34,8 +34,8 @@ _PARAMETERS = f"""
     {PARAMETERS["data"]}
     solver : {{"auto", "gradient-descent", "adaptive-gradient"}}, default="auto"
         "gradient-descent" is noisy descent on all rows with momentum (:class:`~dpsk.DPGradientDescentClassifier`),
-        "adaptive-gradient" DP-AGD (Lee & Kifer 2018). "auto" is the former: it is more accurate wherever we measured
-        (benchmarks/results/accuracy.md).
+        "adaptive-gradient" DP-AGD (Lee & Kifer 2018). "auto" is the former: it is at least as accurate wherever we
+        measured (benchmarks/results/accuracy.md).
     {PARAMETERS["running"]}
 """
 

@@ -44,7 +44,10 @@ class Probabilities:
     decision_function: Any
 
     def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of ``classes_``."""
+        """Return the probability of each class, in the order of ``classes_``.
+
+        Noise makes scores too large where rows are few; the probabilities are then too close to 0 and 1.
+        """
         scores = self.decision_function(X)
         probabilities: Floats
         if scores.ndim == 1:
