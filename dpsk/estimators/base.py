@@ -289,8 +289,8 @@ def _without_values(message: str) -> str:
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
         return message
     return (
-        "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values. X must be a "
-        "table of plain numbers (no categories, dates or text), y one label per row"
+        "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values. X must "
+        "be a table of plain numbers (no categories, dates or text), y one label per row"
     )
 
 
