@@ -15,7 +15,7 @@ from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["ArrayRows", "RawRows"]
+__all__ = ["ArrayRows", "RawRows", "compact"]
 
 _GRID = 2.0**-UNIT_BITS
 _LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
@@ -80,10 +80,7 @@ class ArrayRows(ChunkRows):
         self._fit_intercept, self._data_norm, self._n_classes = fit_intercept, data_norm, n_classes
         self._placement = None if columns is None else _Placement(columns)
         mapped = isinstance(X, np.memmap)
-        if sp.issparse(X):
-            X = X.tocsr()
-        elif not mapped and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
-            X = _compressed(X)
+        X = compact(X)
         if columns is not None and sp.issparse(X):  # centring is subtracted after the product
             chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
         bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
@@ -249,6 +246,15 @@ class RawRows(ChunkRows):
                 yield RawChunk(x.data[found], x.indices[found], np.diff(before), d)
 
         super().__init__(chunks, n, d, d, (1.0, math.sqrt(d)))
+
+
+def compact(X: Matrix) -> Matrix:
+    """Return X as CSR if it is sparse or mostly zeros, otherwise as it is; a memory-mapped array is not read."""
+    if sp.issparse(X):
+        return X.tocsr()
+    if not isinstance(X, np.memmap) and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
+        return _compressed(X)
+    return X
 
 
 def _own_values(X: Matrix) -> Matrix:

@@ -77,6 +77,9 @@ class Chunk:
 
     def __post_init__(self) -> None:
         self.largest_scale = float(self.scale.max(initial=0.0))
+        self.transposed = (
+            self.units.T
+        )  # shares the values; to build it anew costs a sparse product of a few hundred rows
 
     def __len__(self) -> int:
         return len(self.scale)
@@ -129,7 +132,7 @@ class Chunk:
 
         ``residuals`` hold integers of at most 2^UNIT_BITS, or of at most ``2^UNIT_BITS / norm[i]``.
         """
-        sums = self.units.T @ residuals
+        sums = self.transposed @ residuals
         if self.offset is not None:
             sums = sums - np.multiply.outer(self.offset, residuals.sum(axis=0))
         if self.constant is not None:

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
-from ..data import ArrayRows, Columns, PrivateData, RawRows
+from ..data import ArrayRows, Columns, PrivateData, RawRows, compact
 from ..losses import Loss
 from ..mechanisms import bits_for
 from ..mechanisms.exact import Floats
@@ -159,6 +159,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         The map of the columns is fixed first: by public bounds, by releases, or not at all.
         """
         intercept, shape = bool(self.fit_intercept), () if n_classes is None else (n_classes,)
+        X = compact(X)  # once, for all the rows made of it below
 
         def door(rows: ArrayRows | RawRows) -> PrivateData:
             return PrivateData(rows, ledger, bits, adjacency=self.adjacency)
