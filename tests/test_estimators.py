@@ -471,6 +471,7 @@ BAD = {
     "standardize": ({"standardize": True}, "standardize=True must be None or one of 'private'"),
     "bounds a number": ({"bounds": 1.0}, r"bounds=1\.0 must be None or a pair"),
     "bounds out of order": ({"bounds": (1, 0)}, r"bounds=\(1, 0\) must be"),
+    "bounds of nothing": ({"bounds": (0, 0)}, r"bounds=\(0, 0\) must be"),
     "bounds infinite": ({"bounds": (0, np.inf)}, r"bounds=\(0, inf\) must be"),
     "bounds nan": ({"bounds": (0, [1, np.nan])}, "bounds=.* must be"),
     "bounds of two shapes": ({"bounds": ([0, 0], [1, 1, 1])}, "bounds=.* must be"),

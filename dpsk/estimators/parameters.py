@@ -82,12 +82,12 @@ def as_bounds(bounds: Any) -> tuple[Floats, Floats]:
     try:
         low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
         low, high = np.broadcast_arrays(low, high)
-        good = low.ndim <= 1 and (np.abs([low, high]) < 2.0**400).all() and (low <= high).all()
+        good = low.ndim <= 1 and (np.abs([low, high]) < 2.0**400).all() and (low <= high).all() and (low < high).any()
     except (TypeError, ValueError):
         good = False
     if not good:
         raise ValueError(
             f"bounds={bounds!r} must be None or a pair (low, high) of finite numbers, or of arrays with one number per "
-            "column, with low <= high: public knowledge, not taken from the data"
+            "column, with low <= high, and low < high somewhere: public knowledge, not taken from the data"
         )
     return low, high
