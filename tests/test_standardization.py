@@ -468,3 +468,49 @@ def test_moments_are_clipped_at_the_typical_norm():
     long = clip / math.sqrt(32)
     expected = X[40:].sum(axis=0) / N + 0.01 * long
     np.testing.assert_allclose(result.centre, expected, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------- columns that sit far away from zero
+
+
+FAR = {
+    "years": lambda z: np.round(2005 + 9 * z),
+    "temperatures": lambda z: 37 + 0.5 * z,
+    "postcodes": lambda z: 95_000 + 600 * z,
+    "seconds": lambda z: 1.7e9 + 9e6 * z,
+    "below zero": lambda z: -300 + z,
+    "hardly varying": lambda z: 1 + 1e-4 * z,
+}
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_columns_far_from_zero_are_looked_at_closely(name):
+    """2,000 rows at epsilon 1: the range found is at most 16 standard deviations wide and holds most entries."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([FAR[name](rng.normal(size=2000)), rng.normal(size=(2000, 2))])
+    ledger = ledger_of(1.0)
+    columns = find_ranges(raw(X, ledger=ledger), through_zero=False)
+    assert columns.high[0] - columns.low[0] <= 16 * X[:, 0].std()
+    assert inside(X[:, 0], columns.low[0], columns.high[0]) > 0.8  # what noise can hide
+    assert (columns.low[1:] < 0).all()
+    assert (columns.high[1:] > 0).all()
+    (count,) = (release.count for release in ledger.releases if release.label == "positions")
+    assert count in (2, 3)
+
+
+def test_a_column_that_may_be_zero_is_not_moved_away_from_it():
+    """Years, but a fifth of the rows say 0: these must not be taken for the first year."""
+    rng = np.random.default_rng(0)
+    X = (2005 + 9 * rng.normal(size=(5000, 3))) * (rng.random((5000, 3)) < 0.8)
+    columns = find_ranges(raw(X, 3.0), through_zero=False)
+    assert (columns.low <= 0).all()
+
+
+def test_small_means_are_not_believed_and_large_ones_are():
+    rng = np.random.default_rng(0)
+    X = np.clip(0.3 * rng.normal(size=(3000, 40)) + np.where(np.arange(40) < 20, 0.0, 0.5), -1, 1)
+    columns = Columns.within(-1, 1, 40)
+    centre = standardise(placed(X, columns, 1.0), columns, centred=True).centre
+    assert (centre[:20] == 0).sum() >= 18  # each is beyond three deviations with probability 0.003
+    np.testing.assert_allclose(centre[20:], 0.5, atol=0.3)
+    assert (centre[20:] != 0).all()
