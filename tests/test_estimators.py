@@ -336,6 +336,26 @@ def test_each_solver_of_the_default_estimators(solver, normal):
 
 
 @each_standardising
+def test_without_an_intercept_nothing_is_centred_or_moved(Estimator):
+    """Scores go through the origin, in the fit as in predictions: three quarters of the rows are positive."""
+    X = np.random.default_rng(0).uniform(0, 1, (8000, 2))
+    y = X[:, 0] > 0.4 * X[:, 1]
+    for bounds in (None, (0, 1)):
+        model = Estimator(fit_intercept=False, bounds=bounds, random_state=0).fit(X, y)
+        assert model.score(X, y) > 0.96
+        assert not model.decision_function(np.zeros((1, 2))).any()
+    years = Estimator(fit_intercept=False, epsilon=10.0).fit(2005 + 9 * X, y).ranges_
+    assert (years[0] <= 0).all()
+
+
+@each_standardising
+def test_rho_goes_before_epsilon(Estimator, cancer):
+    report = Estimator(epsilon=np.inf, rho=0.1).fit(*cancer).privacy_spent_
+    assert report.private
+    assert report.rho == 0.1
+
+
+@each_standardising
 def test_too_few_rows_are_warned_about(Estimator, cancer):
     X, y = cancer
     with pytest.warns(UserWarning, match=r"epsilon=0\.1 with 569 rows and 31 weights: .*Raise epsilon") as caught:
