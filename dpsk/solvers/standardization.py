@@ -18,7 +18,7 @@ from ..queries import Magnitudes, Moments, Positions, RowNorms
 __all__ = ["find_ranges", "standardise", "typical_norm"]
 
 NORM_SHARE = 0.01
-RANGE_SHARE = 0.04  # twice: for magnitudes and for positions
+RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
 SCALE_POWER = 0.85
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
