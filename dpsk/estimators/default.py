@@ -16,7 +16,7 @@ from .parameters import PARAMETERS, require_choice
 __all__ = ["DPLinearSVC", "DPLogisticRegression"]
 
 SOLVERS: dict[str, Solver] = {"gradient-descent": GradientDescent(), "adaptive-gradient": AdaptiveGradient()}
-"""What ``solver`` may be; "auto" is the first, for the reason given in benchmarks/results/accuracy.md."""
+"""What ``solver`` may be besides "auto"."""
 
 _PARAMETERS = f"""
     Nothing has to be tuned: clip, step size and number of steps follow from the numbers of rows, columns and classes,
@@ -87,7 +87,7 @@ class _DefaultClassifier(PrivateClassifier):
         return super()._budget()
 
     def _solver(self) -> Solver:
-        return next(iter(SOLVERS.values())) if self.solver == "auto" else SOLVERS[self.solver]
+        return SOLVERS["gradient-descent" if self.solver == "auto" else self.solver]
 
 
 class DPLogisticRegression(Probabilities, _DefaultClassifier):

@@ -110,6 +110,14 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
         for name in ("step_size", "gradient_clip"):
             if getattr(self, name) is not None:
                 require_number(name, getattr(self, name), 0, open_low=True)
+        # what would fail in the middle of a fit fails here, before the ranges and moments are paid for
+        if self.gradient_clip is not None and not 2.0**-100 <= self.gradient_clip <= 2.0**100:
+            raise ValueError(f"gradient_clip={self.gradient_clip!r} must lie between 2**-100 and 2**100")
+        if self.step_size is not None and self.step_size * self.alpha > 2:
+            raise ValueError(
+                f"step_size={self.step_size!r} with alpha={self.alpha!r}: steps along the penalty would grow without "
+                "end. Keep step_size * alpha at most 2"
+            )
         require_number("average", self.average, 0, open_low=True)
         if not self.average <= 1:
             raise ValueError(f"average={self.average!r} must lie in (0, 1]: it is a part of the iterates")

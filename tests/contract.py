@@ -1,0 +1,30 @@
+"""Which estimators keep the contract, and what its tests share."""
+
+import pytest
+
+from dpsk import (
+    DPAGDSVC,
+    DPAGDLogisticRegression,
+    DPGradientDescentClassifier,
+    DPLinearSVC,
+    DPLogisticRegression,
+)
+
+ADAPTIVE = [DPAGDLogisticRegression, DPAGDSVC]
+STANDARDISING = [DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier]
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING]
+each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
+each_standardising = pytest.mark.parametrize("Estimator", STANDARDISING)
+
+
+class Untouchable:
+    """Data that may not be looked at."""
+
+    def __getattr__(self, name):
+        raise AssertionError(f"the data were touched: {name}")
+
+    def __array__(self, *args, **kwargs):
+        raise AssertionError("the data were touched")
+
+    def __len__(self):
+        raise AssertionError("the data were touched")
