@@ -5,7 +5,9 @@ from .estimators import (
     DPAGDLogisticRegression,
     DPGradientDescentClassifier,
     DPLinearSVC,
+    DPLineSearchClassifier,
     DPLogisticRegression,
+    DPSGDClassifier,
 )
 from .privacy import BudgetExhausted, PrivacySpent
 
@@ -14,7 +16,9 @@ __all__ = [
     "BudgetExhausted",
     "DPAGDLogisticRegression",
     "DPGradientDescentClassifier",
+    "DPLineSearchClassifier",
     "DPLinearSVC",
     "DPLogisticRegression",
+    "DPSGDClassifier",
     "PrivacySpent",
 ]

@@ -104,6 +104,25 @@ class MarginLoss(Loss):
     def curvature(self, margin: Floats) -> Floats:
         """Return phi''."""
 
+    def corner(self, steepness: Floats) -> Floats | None:
+        """Return the largest margin where a convex phi falls at least this steeply; None for a phi that is not convex.
+
+        Below it, :meth:`flattened` goes on along the tangent.
+        """
+        del steepness
+        return None
+
+    def flattened(self, margin: Floats, steepness: Floats, corner: Floats) -> Floats:
+        """Return the convex loss whose slope is phi', but never steeper than ``steepness``.
+
+        Its gradient is phi's, clipped. ``corner`` is ``corner(steepness)``.
+        """
+        above: Floats = self.phi(np.maximum(margin, corner))
+        if above.shape != margin.shape:
+            raise TypeError(f"{self!r} must return one value per row")
+        flat: Floats = above + steepness * np.maximum(corner - margin, 0)
+        return flat
+
     def margins(self, scores: Floats, y: Labels) -> Floats:
         return y * scores
 
@@ -141,6 +160,12 @@ class Logistic(MarginLoss):
     def curvature(self, margin: Floats) -> Floats:
         return _decay(margin) * _decay(-margin)
 
+    def corner(self, steepness: Floats) -> Floats:
+        steepness = np.minimum(steepness, 1.0)
+        with np.errstate(divide="ignore"):  # as steep as the loss ever gets: nowhere
+            corner: Floats = np.log1p(-steepness) - np.log(steepness)
+        return np.maximum(corner, -(2.0**60))
+
 
 @dataclass(frozen=True)
 class Hinge(MarginLoss):
@@ -157,6 +182,9 @@ class Hinge(MarginLoss):
 
     def curvature(self, margin: Floats) -> Floats:
         return np.zeros_like(margin)
+
+    def corner(self, steepness: Floats) -> Floats:
+        return np.where(steepness < 1, 1.0, -(2.0**60))
 
 
 @dataclass(frozen=True)
@@ -191,6 +219,9 @@ class HuberHinge(MarginLoss):
     def curvature(self, margin: Floats) -> Floats:
         return np.where(np.abs(1 - margin) < self.h, self.smoothness, 0.0)
 
+    def corner(self, steepness: Floats) -> Floats:
+        return np.where(steepness < 1, 1 + self.h - 2 * self.h * steepness, -(2.0**60))
+
 
 @dataclass(frozen=True)
 class SquaredHinge(MarginLoss):
@@ -207,6 +238,9 @@ class SquaredHinge(MarginLoss):
 
     def curvature(self, margin: Floats) -> Floats:
         return np.where(margin < 1, 2.0, 0.0)
+
+    def corner(self, steepness: Floats) -> Floats:
+        return 1 - steepness / 2
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,18 @@ from dpsk import (
     DPAGDLogisticRegression,
     DPGradientDescentClassifier,
     DPLinearSVC,
+    DPLineSearchClassifier,
     DPLogisticRegression,
+    DPSGDClassifier,
 )
 
 ADAPTIVE = [DPAGDLogisticRegression, DPAGDSVC]
 STANDARDISING = [DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier]
-ESTIMATORS = [*ADAPTIVE, *STANDARDISING]
+SAMPLED = [DPLineSearchClassifier, DPSGDClassifier]
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED]
 each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
+each_with_rho = pytest.mark.parametrize("Estimator", [*ADAPTIVE, *STANDARDISING])
+each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
 each_standardising = pytest.mark.parametrize("Estimator", STANDARDISING)
 
 

@@ -107,7 +107,7 @@ def test_the_seal_is_opened_after_the_charge():
     for node in ast.walk(release):
         if isinstance(node, ast.Attribute):
             lines.setdefault(node.attr, node.lineno)
-    assert lines["check"] < lines["charge"] < lines["_contents"]
+    assert lines["check"] < lines["_pay"] < lines["_contents"]
 
 
 def test_only_the_ledger_adds_up_prices():

@@ -13,7 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
 
-from dpsk.privacy import BoundedRangeCost, Cost, GaussianCost, PureCost
+from dpsk.privacy import (
+    BoundedRangeCost,
+    Cost,
+    GaussianCost,
+    GaussianThresholdCost,
+    LaplaceThresholdCost,
+    PureCost,
+)
 from dpsk.privacy.conversions import (
     bounded_range_mu,
     bounded_range_rho,
@@ -292,3 +299,85 @@ def test_bounded_range_is_cheaper_than_pure_with_the_same_epsilon(strength):
 def test_costs_refuse_strengths_that_are_not_positive_and_finite(make, name, bad):
     with pytest.raises(ValueError, match=rf"{name}={bad!r} must be a positive finite number"):
         make(bad)
+
+
+# ------------------------------------------------------------------- above-threshold (divergences: test_sparse_vector)
+
+THRESHOLDS = [LaplaceThresholdCost(0.4, 0.2, 15), GaussianThresholdCost(0.4, 0.2, 15)]
+
+
+@pytest.mark.parametrize("cost", THRESHOLDS, ids=repr)
+def test_threshold_costs_have_the_five_members_and_are_plain_frozen_data(cost):
+    assert isinstance(cost, Cost)
+    assert cost == type(cost)(0.4, 0.2, 15)
+    assert hash(cost) == hash(type(cost)(0.4, 0.2, 15))
+    assert list(vars(cost)) == ["threshold", "query", "length"]
+    with pytest.raises(AttributeError):
+        cost.length = 1
+
+
+def test_above_threshold_with_laplace_noise_is_pure_whatever_its_length():
+    """The threshold once, the values twice: once for the value that fires, once for the threshold it moves with."""
+    for length in (1, 15, 10**6):
+        cost = LaplaceThresholdCost(0.4, 0.3, length)
+        assert cost.epsilon == pytest.approx(1.0)
+        assert (cost.rho, cost.mu) == (pure_rho(cost.epsilon), pure_mu(cost.epsilon))
+        assert cost.delta(cost.epsilon) == 0 < cost.delta(0.99 * cost.epsilon) == pure_delta(0.99 * cost.epsilon, 1.0)
+        for order in ORDERS[::4]:
+            assert 0 < cost.rdp(order) <= pure_rdp(order, cost.epsilon)
+
+
+def test_above_threshold_with_gaussian_noise_has_no_pure_price():
+    cost = GaussianThresholdCost(0.4, 0.2, 15)
+    assert cost.epsilon == math.inf
+    assert cost.mu == near(0.2 * math.sqrt(15), rel=1e-14)
+    assert cost.rho == near(cost.mu**2 / 2, rel=1e-14)
+    for epsilon in (0.0, 1.0, 5.0):
+        assert cost.delta(epsilon) == GaussianCost(cost.mu).delta(epsilon) > 0
+
+
+@pytest.mark.parametrize("make", [LaplaceThresholdCost, GaussianThresholdCost])
+@pytest.mark.parametrize("order", [1.5, 2.0, 30.0])
+def test_a_longer_or_less_noisy_search_is_never_cheaper(make, order):
+    prices = [make(0.4, 0.2, length).rdp(order) for length in (1, 2, 3, 8, 20, 1000)]
+    assert all(a <= b for a, b in pairwise(prices))
+    assert prices[0] < prices[-1]
+    for more in (make(0.5, 0.2, 8), make(0.4, 0.25, 8)):
+        assert more.rdp(order) >= make(0.4, 0.2, 8).rdp(order)
+        assert more.mu >= make(0.4, 0.2, 8).mu
+
+
+def test_one_gaussian_comparison_is_cheaper_than_either_number_it_compares():
+    cost = GaussianThresholdCost(0.4, 0.3, 1)
+    assert cost.mu == near(0.24, rel=1e-14)
+    assert cost.rdp(2) < min(GaussianCost(0.4).rdp(2), GaussianCost(0.3).rdp(2))
+
+
+@pytest.mark.parametrize("make", [LaplaceThresholdCost, GaussianThresholdCost])
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_threshold_costs_refuse_fields_that_are_not_positive_and_finite(make, bad):
+    for name in ("threshold", "query", "length"):
+        with pytest.raises(ValueError, match=rf"{name}={bad!r} must be a(n integer >= 1| positive)"):
+            make(**{"threshold": 0.1, "query": 0.1, "length": 3, name: bad})
+
+
+@pytest.mark.parametrize("make", [LaplaceThresholdCost, GaussianThresholdCost])
+@pytest.mark.parametrize("length", [np.uint8(255), np.int8(127), np.int64(127)], ids=repr)
+def test_a_length_in_a_narrow_type_is_the_number_it_stands_for(make, length):
+    """One more than the largest number of its type wraps around."""
+    narrow, plain = make(0.02, 0.01, length), make(0.02, 0.01, int(length))
+    assert (narrow, hash(narrow)) == (plain, hash(plain))
+    for order in (1.5, 2.0, 500.0):
+        assert narrow.rdp(order) == plain.rdp(order)
+
+
+@pytest.mark.parametrize("order", [2, 3, 20])
+def test_the_symmetric_pair_of_every_cost_dominates_it(order):
+    """Its divergence is that of two Gaussians or of randomised response, and no smaller than the price."""
+    for cost in (GaussianCost(0.7), PureCost(0.7), BoundedRangeCost(0.7), *THRESHOLDS):
+        pair = cost.dominating_rdp(order)
+        assert pair >= cost.rdp(order)
+        if math.isinf(cost.epsilon):
+            assert pair == near(order * cost.mu**2 / 2, rel=1e-14)
+        else:
+            assert pair == near(exact_renyi(order, *randomised_response(cost.epsilon)), rel=1e-12)

@@ -15,17 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
-from scipy.stats import chi2_contingency, chisquare, expon, kstest, laplace, norm
+from scipy.stats import binomtest, chi2, chi2_contingency, chisquare, expon, kstest, laplace, norm
 
 from dpsk.mechanisms import SeededBits, exact
 from dpsk.mechanisms.exact import (
     MAX_SCALE,
     bernoulli_exp,
+    coins,
     discrete_laplace,
     exactly,
     geometric,
     permutation,
+    poisson_sample,
     rounded_gaussian,
+    sample_without_replacement,
     uniform_below,
 )
 
@@ -410,3 +413,158 @@ def test_as_many_integers_as_asked_for(kind, n):
 def test_scales_off_the_grid_are_refused(kind, scale):
     with pytest.raises(ValueError, match="must be an integer between 1 and"):
         SAMPLERS[kind][0](scale, 3, SeededBits(0))
+
+
+# --------------------------------------------------------------------------------------------------- samples of rows
+
+
+class Chosen:
+    """Bits that return these bytes in turn, then the same byte for ever, and record how many were taken each time."""
+
+    private = False
+
+    def __init__(self, first, then=0):
+        self._first, self._then, self.taken = bytes(first), then, []
+
+    def take(self, n_bytes):
+        self.taken.append(n_bytes)
+        taken, self._first = self._first[:n_bytes], self._first[n_bytes:]
+        return taken + bytes([self._then]) * (n_bytes - len(taken))
+
+
+RATES = [0.5, 1 / 256, 255 / 256, 1 / 3, 0.1, 1e-3, 0.999999, math.nextafter(1, 0), 2.0**-60, 3e-40, 5e-324]
+
+
+def digits(rate):
+    """Return the first byte of the binary expansion of a rate and the next two words."""
+    rest, found = Fraction(rate), []
+    for base in (256, WORD, WORD):
+        rest *= base
+        found.append(math.floor(rest))
+        rest %= 1
+    return found
+
+
+def around(x, base):
+    """Return a digit, its neighbours and both ends of its range."""
+    return [digit for digit in sorted({0, x - 1, x, x + 1, base - 1}) if 0 <= digit < base]
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_a_coin_shows_heads_if_a_uniform_number_lies_below_its_chance(rate):
+    """Bytes and words that share 8, 72 or 136 bits with the rate, and their neighbours, fall on the right side."""
+    byte, one, two = digits(rate)
+    seen = set()
+    for b, first, second, then in itertools.product(around(byte, 256), around(one, WORD), around(two, WORD), (0, 255)):
+        uniform = Fraction((b * WORD + first) * WORD + second, 256 * WORD**2) + Fraction(then, 256**2 * WORD**2)
+        bits = Chosen([b, *first.to_bytes(8, "little"), *second.to_bytes(8, "little")], then)
+        (heads,) = coins(1, Fraction(rate), bits)
+        assert heads == (uniform < Fraction(rate))
+        seen.add(bool(heads))
+    assert seen == {False, True}
+
+
+@pytest.mark.parametrize("rate", [0.5, 1 / 3, 0.1, 1e-3, 0.999999])
+def test_byte_i_decides_about_coin_i_and_words_about_those_left_open(rate):
+    byte, one, _ = digits(rate)
+    rng = np.random.default_rng(17)
+    first = rng.choice([byte, byte, *range(256)], 2000).astype(np.uint8)
+    open_ = np.flatnonzero(first == byte)
+    others = [word for word in around(one, WORD) if word != one]
+    words = np.array(others, dtype="<u8")[rng.integers(len(others), size=len(open_))]
+    bits = Chosen(first.tobytes() + (words.tobytes() if one else b""))
+    expected = first < byte
+    expected[open_] = words < one
+    assert coins(2000, Fraction(rate), bits).tolist() == expected.tolist()
+    assert bits.taken == ([2000, 8 * len(open_)] if one else [2000])
+
+
+@pytest.mark.parametrize(("rate", "rows", "left"), [(0.5, 1, 1), (0.25, 2, 1), (0.1, 3, 0.8), (0.625, 0, 0.625)])
+def test_a_row_survives_fair_bits_and_a_last_coin(rate, rows, left):
+    """Bit i of each row of bits decides about row i, then byte j about the j-th that is left."""
+    fair = np.random.default_rng(18).integers(0, 256, (rows, 125)).astype(np.uint8)
+    alive = np.unpackbits(fair, axis=1).all(axis=0)
+    last = np.random.default_rng(19).permutation(np.arange(alive.sum()) % 204).astype(np.uint8)  # 204 < 0.8 * 256
+    bits = Chosen(fair.tobytes() + (last.tobytes() if left < 1 else b""))
+    heads = last < 256 * left
+    assert poisson_sample(1000, rate, bits).tolist() == np.flatnonzero(alive)[heads if left < 1 else ...].tolist()
+    assert bits.taken[:rows] == [125] * rows
+    assert len(bits.taken) == rows + (left < 1)
+
+
+@pytest.mark.parametrize("rate", [0.5, 1 / 3, 0.1, 1 / 256, 0.9])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_rows_are_kept_independently(rate, at_once):
+    """All patterns of three neighbours, within one long sample or as samples of their own, are as likely as stated."""
+    n = 600_000 if at_once else 30_000
+    bits = SeededBits(19)
+    kept = np.zeros(n, dtype=int)
+    if at_once:
+        kept[poisson_sample(n, rate, bits)] = 1
+    else:
+        for a in range(0, n, 3):
+            kept[a + poisson_sample(3, rate, bits)] = 1
+    patterns = np.bincount(kept.reshape(-1, 3) @ [1, 2, 4], minlength=8)
+    sizes = np.array([bin(k).count("1") for k in range(8)])
+
+    def fits(rate):
+        expected = rate**sizes * (1 - rate) ** (3 - sizes) * n / 3
+        likely = expected > 20
+        observed = np.append(patterns[likely], patterns[~likely].sum())
+        expected = np.append(expected[likely], max(expected[~likely].sum(), 1e-9))
+        keep = (expected > 20) | (observed > 0)
+        return chisquare(observed[keep], expected[keep] * observed.sum() / expected[keep].sum()).pvalue > ERROR
+
+    assert fits(rate)
+    if at_once and rate > 0.05:
+        assert not fits(rate * 0.95)
+        assert not fits(rate * 1.05)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 1 / 3, 0.1, 2.0**-9, 0.999999, 2.0**-60, 1e-300])
+def test_as_many_rows_are_kept_as_the_rate_says(rate):
+    n = 2_000_000
+    kept = poisson_sample(n, rate, SeededBits(20))
+    assert binomtest(len(kept), n, rate).pvalue > ERROR
+    if 1e-4 < rate < 0.8:
+        assert binomtest(len(kept), n, rate * 0.8).pvalue < ERROR
+        assert binomtest(len(kept), n, rate * 1.25).pvalue < ERROR
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1000])
+def test_samples_are_positions_in_order(n):
+    for rate in (0.1, 0.5, 0.99):
+        kept = poisson_sample(n, rate, SeededBits(21))
+        assert kept.dtype.kind == "i"
+        assert (np.diff(kept) > 0).all()
+        assert set(kept.tolist()) <= set(range(n))
+    for size in {1, n // 3, n // 2, n // 2 + 1, n - 1, n} - {0}:
+        drawn = sample_without_replacement(n, size, SeededBits(22))
+        assert drawn.dtype.kind == "i"
+        assert len(drawn) == size
+        assert (np.diff(drawn) > 0).all()
+        assert set(drawn.tolist()) <= set(range(n))
+    assert sample_without_replacement(n, n, SeededBits(23)).tolist() == list(range(n))
+
+
+@pytest.mark.parametrize(("n", "size"), [(5, 1), (4, 2), (5, 2), (6, 3), (5, 3), (5, 4), (8, 4)])
+def test_all_sets_of_rows_are_equally_likely(n, size):
+    bits, draws = SeededBits(24), 8000
+    sets = [tuple(sample_without_replacement(n, size, bits).tolist()) for _ in range(draws)]
+    possible = list(itertools.combinations(range(n), size))
+    assert set(sets) <= set(possible)
+    counts = [sets.count(chosen) for chosen in possible]
+    assert chisquare(counts).pvalue > ERROR
+
+
+@pytest.mark.parametrize("size", [3, 100, 499, 500, 501, 900])
+def test_every_row_is_drawn_equally_often(size):
+    """A chi-square of inclusions; they exclude one another, hence the factor (n - 1)/n."""
+    n, draws, bits = 1000, 200, SeededBits(25)
+    counts = np.zeros(n)
+    for _ in range(draws):
+        counts[sample_without_replacement(n, size, bits)] += 1
+    rate = size / n
+    spread = np.square(counts - draws * rate).sum() / (draws * rate * (1 - rate)) * (n - 1) / n
+    assert chi2(n - 1).sf(spread) > ERROR
+    assert chi2(n - 1).cdf(spread) > ERROR

@@ -129,3 +129,35 @@ def test_the_sum_over_classes_of_a_row_does_not_depend_on_the_shape_of_the_array
     alone = np.concatenate([sum_of_classes(values[i : i + 1]) for i in range(200)])
     assert np.array_equal(sum_of_classes(values), alone)
     assert not np.array_equal(values.sum(axis=1), [values[i : i + 1].sum() for i in range(200)]), "an idle test"
+
+
+def test_check_loss_notices_a_wrong_corner():
+    class Wrong(Logistic):
+        def corner(self, steepness):
+            return super().corner(steepness) + 0.3
+
+    class Shape(Logistic):
+        def corner(self, steepness):
+            return super().corner(steepness)[:1]
+
+    with pytest.raises(AssertionError, match="corner"):
+        check_loss(Wrong())
+    with pytest.raises(AssertionError, match="corner"):
+        check_loss(Shape())
+
+
+@pytest.mark.parametrize("loss", [Logistic(), Hinge(), HuberHinge(), SquaredHinge()], ids=repr)
+def test_flattened_losses_are_convex_and_as_steep_as_allowed(loss):
+    margins = np.linspace(-40, 40, 4001)
+    for steepness in (1e-6, 0.2, 0.5, 1.0, 3.0):
+        slope = np.full_like(margins, steepness)
+        values = loss.flattened(margins, slope, loss.corner(slope))
+        steps = np.diff(values) / np.diff(margins)
+        assert (np.diff(steps) > -1e-9).all()
+        assert steps.min() >= -steepness * (1 + 1e-9)
+        if steepness <= loss.lipschitz:
+            assert steps.min() == pytest.approx(-steepness, rel=1e-3)
+
+
+def test_a_loss_that_is_not_convex_has_no_corner():
+    assert Sigmoid().corner(np.array([0.1])) is None

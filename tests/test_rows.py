@@ -6,9 +6,11 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, Chunk, Columns
+from dpsk.data.grid import weights_on_grid
+from dpsk.data.rows import Line
 from dpsk.losses import Logistic, OneVsRest, Softmax
-from dpsk.queries import GradientSum, LossesAlong
+from dpsk.queries import ArmijoGains, GradientSum, LossesAlong
 from dpsk.testing import check_rows
 
 
@@ -290,3 +292,141 @@ print("guarded")
 """
     result = subprocess.run([sys.executable, "-O", "-c", code], capture_output=True, text=True, check=False)
     assert result.stdout == "guarded\n", result.stdout + result.stderr
+
+
+# ------------------------------------------------------------------------------------------------ what chunks remember
+
+
+@pytest.fixture
+def products(monkeypatch):
+    """The weights that rows were multiplied with, in order."""
+    multiplied, product = [], Chunk._product
+
+    def record(self, w):
+        multiplied.append(w)
+        return product(self, w)
+
+    monkeypatch.setattr(Chunk, "_product", record)
+    return multiplied
+
+
+def test_scores_at_the_same_weights_are_computed_once(products):
+    X, y = _example(100, 5)
+    (chunk,) = ArrayRows(X, y)._chunks()
+    one, other = np.full(6, 0.5), np.full(6, 0.25)
+    scores = [chunk.scores(w) for w in (one, one.copy(), other, other, one)]
+    assert len(products) == 3
+    for again in (scores[1], scores[4]):
+        np.testing.assert_array_equal(again, scores[0])
+
+
+def test_a_gradient_and_a_search_from_its_weights_share_a_product(products):
+    X, y = _example(100, 5)
+    rng = np.random.default_rng(7)
+    for start in (np.zeros(6), rng.normal(size=6)):
+        rows = ArrayRows(X, y)
+        rows.total(GradientSum(Logistic(), start, clip=1.0))
+        assert len(products) == 1
+        rows.total(ArmijoGains(Logistic(), start, np.ones(6), [1.0, 0.5], clip=1.0))
+        assert len(products) == 2
+        rows = ArrayRows(X, y)
+        for clip in (1.0, 2.0):
+            rows.total(GradientSum(Logistic(), start, clip=clip))
+        rows.total(LossesAlong(Logistic(), start, np.full(6, 2.0), range(3), clip=1.0))
+        rows.total(GradientSum(Logistic(), start, clip=1.0))
+        assert len(products) == 4
+        products.clear()
+
+
+def test_weights_that_are_changed_in_place_are_other_weights():
+    X, y = _example(50, 5)
+    (chunk,) = ArrayRows(X, y)._chunks()
+    w = np.full(6, 0.5)
+    first = chunk.scores(w)
+    w *= 2
+    np.testing.assert_array_equal(chunk.scores(w), 2 * first)
+
+
+MEMORIES = {
+    "dense": (np.asarray, {}, None),
+    "sparse": (sp.csr_matrix, {}, None),
+    "several classes": (np.asarray, {}, 3),
+    "centred sparse, several classes": (sp.csr_matrix, {"columns": True}, 3),
+    "centred sparse, no intercept": (sp.csr_matrix, {"columns": True, "fit_intercept": False}, None),
+}
+
+
+@pytest.mark.parametrize("kind", MEMORIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_remembered_scores_are_those_of_fresh_rows(kind, seed, products):
+    """Random walks over few weights, so that they recur, among them neighbours that differ in one last digit."""
+    store, options, n_classes = MEMORIES[kind]
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 4)) * (rng.random((40, 4)) < 0.5)
+    y = rng.choice([-1.0, 1.0], 40) if n_classes is None else rng.integers(n_classes, size=40)
+    options = dict(options)
+    if options.pop("columns", False):
+        options["columns"] = Columns.within(-2, 2, 4).standardised(np.full(4, 1.5), np.full(4, 0.3))
+    rows = ArrayRows(store(X), y, n_classes=n_classes, **options)
+    (chunk,) = rows._chunks()
+    shape = (rows.n_parameters, *(() if n_classes is None else (n_classes,)))
+    loss = Logistic() if n_classes is None else Softmax(n_classes)
+    pool = [np.zeros(shape), -np.zeros(shape), *(weights_on_grid(rng.normal(size=(3, *shape))[k])[0] for k in range(3))]
+    near = pool[-1].copy()
+    near.flat[0] += 2.0 ** (np.floor(np.log2(np.abs(near).sum())) - 29)
+    pool.append(weights_on_grid(near)[0])
+    assert not np.array_equal(pool[-1], pool[-2])
+    recent, made, needed = pool, 0, 0
+    for _ in range(60):
+        fresh = chunk.take(np.arange(40))
+        start, step = (of[rng.integers(len(of))] for of in (recent if rng.random() < 0.5 else pool, pool))
+        multiples = [[0, 1, 2], [0.5, 1.0], [0, 1 / 3]][rng.integers(3)]
+        line = LossesAlong(loss, start, step, multiples, clip=1.0)._line
+        call = (lambda c, w=line.start: c.scores(w)) if rng.random() < 0.6 else (lambda c, at=line: c.scores_along(at))
+        products.clear()
+        seen = call(chunk)
+        made += len(products)
+        products.clear()
+        np.testing.assert_array_equal(seen, call(fresh))
+        needed += len(products)
+        recent = [line.start] if len(np.shape(seen)) == len(shape) else list(line.points)
+    assert made < 0.9 * needed
+
+
+class Interrupted(Line):
+    """A line during whose look-up another thread measures something else on the same rows."""
+
+    @property
+    def points(self):
+        self.meanwhile()
+        return self.start + np.multiply.outer(self.multiples, self.step)
+
+    @points.setter
+    def points(self, _):
+        pass
+
+
+@pytest.mark.parametrize("interrupted", [1, 2, 3])
+def test_what_is_remembered_is_replaced_as_a_whole(interrupted):
+    """Otherwise threads that share rows mix up products: in a stress test 1 sum in 200 was wrong."""
+    X, y = _example(50, 3)
+    (chunk,) = ArrayRows(X, y)._chunks()
+    fresh = chunk.take(np.arange(50))
+    start, step, other = np.ones(4), np.full(4, 0.5), np.full(4, 7.0)
+    looks = []
+
+    def meanwhile():
+        looks.append(1)
+        if len(looks) == interrupted:
+            chunk.memory.keep(_line_through(other), fresh.scores(other), fresh.scores(other))
+
+    line = Interrupted.__new__(Interrupted)
+    vars(line).update(start=start, step=step, multiples=np.array([0.0, 1.0]), exact=True, meanwhile=meanwhile)
+    for w in (start + step, start):
+        chunk.scores_along(line)
+        looks.clear()
+        np.testing.assert_array_equal(chunk.scores(w), fresh.scores(w))
+
+
+def _line_through(w):
+    return LossesAlong(Logistic(), w, w, [0, 1], clip=1.0)._line

@@ -2,11 +2,12 @@
 
 from .arrays import ArrayRows, RawRows, compact
 from .columns import Columns
-from .private import PrivateData, Query, Sealed
+from .private import Batch, PrivateData, Query, Sealed
 from .rows import Chunk, Kernel, RawChunk, Rows
 
 __all__ = [
     "ArrayRows",
+    "Batch",
     "Chunk",
     "Columns",
     "Kernel",

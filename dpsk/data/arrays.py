@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,6 +46,9 @@ class ArrayRows(ChunkRows):
         its own.
     columns : Columns or None
         A public map of the entries; then all rows share one scale, and ``data_norm`` is not used.
+    row_major : bool
+        Whether dense rows lie side by side, which makes drawing batches several times faster, rather than columns,
+        which makes products some percent faster.
     chunk_rows : int
         Rows per chunk, at most ``CHUNK_ROWS``.
     """
@@ -59,6 +62,7 @@ class ArrayRows(ChunkRows):
         fit_intercept: bool = True,
         data_norm: float | None = None,
         columns: Columns | None = None,
+        row_major: bool = False,
         chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         y = np.array(y)
@@ -78,7 +82,8 @@ class ArrayRows(ChunkRows):
         n_rows, n_features = X.shape
         _require_few_columns(n_features)
         self._fit_intercept, self._data_norm, self._n_classes = fit_intercept, data_norm, n_classes
-        self._placement = None if columns is None else _Placement(columns)
+        self._order: Literal["C", "F"] = "C" if row_major else "F"
+        self._placement = None if columns is None else _Placement(columns, self._order)
         mapped = isinstance(X, np.memmap)
         X = compact(X)
         if columns is not None and sp.issparse(X):  # centring is subtracted after the product
@@ -131,7 +136,7 @@ class ArrayRows(ChunkRows):
 
     def _dense_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
         n, d = X.shape
-        units = np.empty((n, d), order="F")
+        units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
         for a in range(0, n, _BLOCK_ROWS):
             rows = slice(a, min(a + _BLOCK_ROWS, n))
@@ -188,7 +193,8 @@ class _Placement:
     Units are at most 1/2, and so is the offset, so that a centred entry is at most 1.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, order: Literal["C", "F"]) -> None:
+        self.order = order
         largest = float(np.abs(columns.factor).max(initial=0.5))
         self.columns, self.scale = columns, power_of_two_above(2 * largest)
         self.steps = columns.factor * (2.0**UNIT_BITS / self.scale)
@@ -214,7 +220,7 @@ class _Placement:
 
     def _dense(self, X: Matrix) -> tuple[Matrix, Floats]:
         n, d = X.shape
-        units, norm2 = np.empty((n, d), order="F"), np.empty(n)
+        units, norm2 = np.empty((n, d), order=self.order), np.empty(n)
         for a in range(0, n, _BLOCK_ROWS):
             rows = slice(a, min(a + _BLOCK_ROWS, n))
             x = np.array(X[rows], dtype=np.float64, order="C")

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NoReturn
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..mechanisms.base import Mechanism, Sensitivity
-from ..mechanisms.exact import Floats, Integers, permutation
+from ..mechanisms.exact import Floats, Integers, permutation, poisson_sample, sample_without_replacement
 from ..mechanisms.randomness import Bits
+from ..mechanisms.sparse_vector import AboveThreshold, OpenSearch
+from ..privacy.amplification import Sampling
+from ..privacy.costs import Cost
 from ..privacy.currencies import Currency
 from ..privacy.ledger import Budget, Ledger
 from ..privacy.report import NEIGHBOURS, PrivacySpent
 from .rows import Rows
 
-__all__ = ["PrivateData", "Query", "Sealed"]
+__all__ = ["Batch", "PrivateData", "Query", "Sealed"]
 
 
 class Query(ABC):
@@ -31,6 +38,9 @@ class Query(ABC):
 
     unit: float
     """The spacing of the grid on which the sum lies."""
+
+    evaluations: int = 0
+    """How many losses or gradients of each row it computes: what a solver's work is counted in."""
 
     @abstractmethod
     def sensitivity(self, adjacency: str) -> Sensitivity:
@@ -123,12 +133,21 @@ class PrivateData:
         if adjacency not in NEIGHBOURS:
             raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
         self._rows, self._ledger, self._bits = rows, ledger, bits
-        self.adjacency = adjacency
+        self.adjacency = self._neighbours = adjacency
         self._order = np.zeros(0, dtype=np.int64)  # rows that the coming batches will hold
+        self._evaluations: dict[str, float] = {}
+        self._part = 1.0  # of all rows, as far as is public
+        self._searches: WeakKeyDictionary[OpenSearch, int] = WeakKeyDictionary()
 
     @property
     def n_rows(self) -> int:
+        """The number of rows that a sum is over."""
         return self._rows.n_rows
+
+    @property
+    def evaluations(self) -> dict[str, float]:
+        """How many losses or gradients per row of all data were computed, by kind of query; expected where sampled."""
+        return {label: round(passes, 9) for label, passes in self._evaluations.items()}
 
     @property
     def n_features(self) -> int:
@@ -177,9 +196,53 @@ class PrivateData:
         if size >= self.n_rows:
             return self
         if len(self._order) < size:
-            self._order = permutation(self.n_rows, self._bits)
+            self._order = permutation(self._rows.n_rows, self._bits)
         chosen, self._order = self._order[:size], self._order[size:]
-        return PrivateData(self._rows.subset(chosen), self._ledger, self._bits, adjacency=self.adjacency)
+        batch = PrivateData(self._rows.subset(chosen), self._ledger, self._bits, adjacency=self.adjacency)
+        batch._evaluations, batch._part = self._evaluations, self._part * size / self._rows.n_rows
+        return batch
+
+    def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
+        """Pay for ``mechanisms`` on a fresh secret batch, all together, then draw it.
+
+        Each of them opens one sealed statistic of the batch, until something else is paid for: batches follow one
+        another and never overlap. Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price
+        does not fit.
+        """
+        poisson = sampling.scheme == "poisson"
+        if poisson and sampling.rate < 1 and self.adjacency != "zero-out":
+            raise ValueError(
+                f"adjacency={self.adjacency!r} cannot be combined with Poisson sampling: no theorem covers it. Use "
+                "sampling without replacement, or adjacency='zero-out'"
+            )
+        n, rows, adjacency = self._rows.n_rows, self._rows, self.adjacency
+        expected = sampling.rate * n
+        if not poisson:  # never more than the rate says, up to the 1e-9 that prices are rounded up by
+            expected = math.floor(expected * (1 + 1e-12))
+        if not expected:
+            raise ValueError(f"a batch of {sampling.rate!r} of {n} rows holds none: raise the rate")
+        costs = [mechanism.cost for mechanism in mechanisms]
+        turn = self._pay(sampling.cost(costs), label)
+        if sampling.rate < 1 and poisson:
+            rows = rows.subset(poisson_sample(n, sampling.rate, self._bits))
+        elif sampling.rate < 1:
+            rows = rows.subset(sample_without_replacement(n, int(expected), self._bits))
+            adjacency = "replace"  # the place of a row that leaves is taken by another
+        batch = Batch(rows, self._ledger, self._bits, adjacency=adjacency)
+        batch._evaluations, batch._part = self._evaluations, self._part * expected / n
+        batch._bought, batch._expected, batch._turn = costs, float(expected), turn
+        batch._neighbours = self._neighbours
+        return batch
+
+    def _pay(self, cost: Cost, label: str) -> int:
+        """Charge the ledger, or raise; return the turn until which what was bought may be used."""
+        return self._ledger.charge(cost, label)
+
+    def _require_open(self, search: OpenSearch) -> None:
+        """Raise unless this search was paid for here, and nothing else since."""
+        self._ledger.require_own_process()
+        if self._searches.get(search) != self._ledger.turn:
+            raise ValueError("this search was not opened here, or ended when something else was paid for")
 
     def measure(self, query: Query) -> Sealed:
         """Compute a query over all rows and seal the result. Nothing is spent."""
@@ -187,6 +250,9 @@ class PrivateData:
             raise TypeError(f"measure takes a Query, not {type(query).__name__}")
         with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
             contents = self._rows.total(query)
+        if query.evaluations:
+            done = self._evaluations.get(query.label, 0.0)
+            self._evaluations[query.label] = done + query.evaluations * self._part
         if contents.dtype != np.int64:
             raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
         return Sealed(
@@ -197,6 +263,15 @@ class PrivateData:
             sensitivity=query.sensitivity(self.adjacency),
             label=query.label,
         )
+
+    def open(self, mechanism: AboveThreshold, label: str) -> OpenSearch:
+        """Pay for a search whose values are released to it one part after the other, before anything else is paid."""
+        if not isinstance(mechanism, AboveThreshold):
+            raise TypeError(f"open takes an AboveThreshold, not {type(mechanism).__name__}")
+        turn = self._pay(mechanism.cost, label)
+        search = OpenSearch(mechanism)
+        self._searches[search] = turn
+        return search
 
     def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
         """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.
@@ -210,12 +285,11 @@ class PrivateData:
             )
         if sealed._owner is not self:
             raise ValueError(f"{sealed!r} was measured on other data: each PrivateData opens only its own seals")
-        mechanism.check(sealed.sensitivity)
-        if mechanism.selects and len(sealed.shape) != 1:
-            raise ValueError(
-                f"{type(mechanism).__name__} chooses along one axis, but {sealed!r} has {len(sealed.shape)}"
-            )
-        self._ledger.charge(mechanism.cost, sealed.label)
+        mechanism.check(sealed.sensitivity, sealed.shape)
+        if isinstance(mechanism, OpenSearch):
+            self._require_open(mechanism)
+        else:
+            self._pay(mechanism.cost, sealed.label)
         with np.errstate(all="ignore"):
             released = mechanism(sealed._contents + sealed._shift, sealed.sensitivity, self._bits)
             if isinstance(released, int):
@@ -227,9 +301,52 @@ class PrivateData:
 
     def report(self) -> PrivacySpent:
         """Return the guarantee and what was released so far, as frozen plain data."""
-        return PrivacySpent.of(self._ledger, adjacency=self.adjacency, private=self._bits.private)
+        return PrivacySpent.of(self._ledger, adjacency=self._neighbours, private=self._bits.private)
 
     def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError("private data cannot be copied or pickled: keep what was released and report()")
 
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy
+
+
+class Batch(PrivateData):
+    """A secret random part of the rows, and the releases that were paid for when it was drawn.
+
+    Nothing tells how many rows it holds: ``n_rows`` is the expected number, rate * n. Dividing by the true number
+    would reveal it without being paid for.
+
+    Formal guarantee: at most the releases that were bought leave, each once, at the costs that were priced jointly
+    (:class:`~dpsk.privacy.BatchCost`) before it was drawn which rows are in it, and before anything else is paid for.
+    """
+
+    _bought: list[Cost]
+    _expected: float
+    _turn: int
+
+    def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, *, adjacency: str) -> None:
+        super().__init__(rows, ledger, bits, adjacency=adjacency)
+        self._once = threading.Lock()
+
+    @property
+    def n_rows(self) -> float:  # type: ignore[override]
+        return self._expected
+
+    def batch(self, size: int | None) -> PrivateData:
+        raise ValueError("a batch has no batches: its releases were paid for when it was drawn")
+
+    def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
+        raise ValueError("a batch has no batches: its releases were paid for when it was drawn")
+
+    def _pay(self, cost: Cost, label: str) -> int:
+        """Use up one of the releases that were bought."""
+        self._ledger.require_own_process()
+        with self._once:
+            if self._ledger.turn != self._turn:  # theorems compose one batch after the other
+                raise ValueError("this batch ended when something else was paid for: release from it before that")
+            if cost not in self._bought:
+                raise ValueError(
+                    f"a release of {label!r} at {cost!r} was not bought with this batch, or was made already: what a "
+                    "batch may release, and how noisily, is fixed when it is drawn"
+                )
+            self._bought.remove(cost)
+            return self._turn

@@ -6,7 +6,7 @@ chunks of what the kernel returns. Kernels return integers, so sums are the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -40,21 +40,28 @@ class Line:
 class Memory:
     """The products of one chunk at the points asked for last. They never leave the chunk."""
 
-    line: Line | None = None
-    start: Floats | None = None
-    step: Floats | None = None
+    _kept: tuple[Line, Floats, Floats | None] | None = None  # replaced as a whole: threads may share a chunk
+
+    def keep(self, line: Line, start: Floats, step: Floats | None = None) -> None:
+        """Remember the products at the start of a line and along its step."""
+        self._kept = line, start, step
+
+    def recall_step(self, step: Floats) -> Floats | None:
+        """Return the products along ``step`` if it is the one of the last line."""
+        kept = self._kept
+        return kept[2] if kept is not None and np.array_equal(kept[0].step, step) else None
 
     def recall(self, w: Floats) -> Floats | None:
         """Return the products at ``w`` if they follow from the last line without rounding."""
-        if self.line is None or self.start is None or self.step is None or self.line.points.shape[1:] != w.shape:
+        if self._kept is None:
             return None
-        found = np.flatnonzero((self.line.points == w).reshape(len(self.line.points), -1).all(axis=1))
-        if found.size == 0:
+        line, start, step = self._kept
+        if np.array_equal(line.start, w):
+            return start
+        if step is None or not line.exact or line.points.shape[1:] != w.shape:
             return None
-        multiple = self.line.multiples[found[0]]
-        if multiple == 0:
-            return self.start
-        return self.start + multiple * self.step if self.line.exact else None
+        found = np.flatnonzero((line.points == w).reshape(len(line.points), -1).all(axis=1))
+        return start + line.multiples[found[0]] * step if found.size else None
 
 
 @dataclass
@@ -86,9 +93,26 @@ class Chunk:
 
     def take(self, indices: Integers) -> Chunk:
         """Return a chunk of these rows, without memory."""
-        constant = None if self.constant is None else self.constant[indices]
-        scale, norm, y = self.scale[indices], self.norm[indices], self.y[indices]
-        return Chunk(self.units[indices], constant, scale, norm, y, self.n_classes, offset=self.offset)
+        constant = None if self.constant is None else self.constant.take(indices)
+        units = self.units[indices] if sp.issparse(self.units) else self.units.take(indices, axis=0)
+        scale, norm, y = self.scale.take(indices), self.norm.take(indices), self.y.take(indices)
+        return Chunk(units, constant, scale, norm, y, self.n_classes, offset=self.offset)
+
+    @staticmethod
+    def joined(parts: list[Chunk]) -> Chunk:
+        """Return a chunk of the rows of all parts, without memory."""
+        one = parts[0]
+        units = [part.units for part in parts]
+        constants = [part.constant for part in parts if part.constant is not None]
+        return Chunk(
+            sp.vstack(units, format="csr") if sp.issparse(one.units) else np.concatenate(units),
+            np.concatenate(constants) if constants else None,
+            np.concatenate([part.scale for part in parts]),
+            np.concatenate([part.norm for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            one.n_classes,
+            offset=one.offset,
+        )
 
     @property
     def norms(self) -> Floats:
@@ -116,15 +140,19 @@ class Chunk:
 
     def scores(self, w: Floats) -> Floats:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
-        recalled = self.memory.recall(w)
-        return self._scaled(self._product(w) if recalled is None else recalled, w)
+        product = self.memory.recall(w)
+        if product is None:
+            product, w = self._product(w), w.copy()
+            self.memory.keep(Line(w, w, np.zeros(1), w[None], exact=False), product)
+        return self._scaled(product, w)
 
     def scores_along(self, line: Line) -> tuple[Floats, Floats]:
         """Return the scores at the start of a line and their change per step; remember both."""
         start = self.memory.recall(line.start)
         start = self._product(line.start) if start is None else start
-        step = self._product(line.step)
-        self.memory.line, self.memory.start, self.memory.step = line, start, step
+        step = self.memory.recall_step(line.step)
+        step = self._product(line.step) if step is None else step
+        self.memory.keep(line, start, step)
         return self._scaled(start, line.start), self._scaled(step, line.step)
 
     def total(self, residuals: Floats) -> Integers:
@@ -179,6 +207,14 @@ class RawChunk:
         entries = [np.arange(end - count, end) for end, count in zip(ends[indices], self.counts[indices], strict=True)]
         taken = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
         return RawChunk(self.values[taken], self.columns[taken], self.counts[indices], self.n_features)
+
+    @staticmethod
+    def joined(parts: list[RawChunk]) -> RawChunk:
+        """Return a chunk of the rows of all parts."""
+        values, columns, counts = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "columns", "counts")
+        )
+        return RawChunk(values, columns, counts, parts[0].n_features)
 
     @property
     def norms(self) -> Floats:
@@ -237,10 +273,26 @@ class ChunkRows:
 
     def subset(self, indices: Integers) -> ChunkRows:
         indices = np.sort(indices)
-        taken, start = [], 0
+        parts: list[Any] = []
+        start = longest = 0
         for chunk in self._chunks():
             first, last = np.searchsorted(indices, [start, start + len(chunk)])
-            if last > first:
-                taken.append(chunk.take(indices[first:last] - start))
-            start += len(chunk)
+            if last > first or not parts:  # a part without rows still knows the shape of its sums
+                parts.append(chunk.take(indices[first:last] - start))
+            start, longest = start + len(chunk), max(longest, len(chunk))
+        taken = list(_joined(parts, longest))
         return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters, self.norm_range)
+
+
+def _joined(parts: list[Any], longest: int) -> Iterator[Any]:
+    """Yield chunks of at most ``longest`` rows, made of neighbouring parts where these are many and short."""
+    if len(parts) <= 8:
+        yield from parts
+        return
+    group: list[Any] = []
+    for part in parts:
+        if group and sum(map(len, group)) + len(part) > longest:
+            yield type(part).joined(group)
+            group = []
+        group.append(part)
+    yield type(parts[0]).joined(group)

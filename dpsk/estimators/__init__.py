@@ -3,11 +3,15 @@
 from .adaptive_gradient import DPAGDSVC, DPAGDLogisticRegression
 from .default import DPLinearSVC, DPLogisticRegression
 from .gradient_descent import DPGradientDescentClassifier
+from .line_search import DPLineSearchClassifier
+from .sgd import DPSGDClassifier
 
 __all__ = [
     "DPAGDSVC",
     "DPAGDLogisticRegression",
     "DPGradientDescentClassifier",
+    "DPLineSearchClassifier",
     "DPLinearSVC",
     "DPLogisticRegression",
+    "DPSGDClassifier",
 ]

@@ -22,7 +22,7 @@ from ..mechanisms import bits_for
 from ..mechanisms.exact import Floats
 from ..mechanisms.randomness import Bits
 from ..penalties import L2
-from ..privacy import ZCDP, Budget, Ledger
+from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
 from ..privacy.report import NEIGHBOURS, PrivacySpent
 from ..solvers import Solver, run
@@ -45,7 +45,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     epsilon: float
     delta: float
-    rho: float | None
+    rho: float | None = None
     alpha: float
     fit_intercept: bool
     data_norm: float | None
@@ -58,6 +58,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     _currency: Currency = ZCDP()
     """What the budget is kept in."""
+    _row_major = False
+    """Whether rows are kept side by side, for batches of them."""
     _exact_at_infinity = False
     """Whether epsilon = inf asks for the exact model rather than being an error."""
 
@@ -142,6 +144,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             self.privacy_spent_ = PrivacySpent.nothing_promised(
                 self._currency, delta=float(self.delta), adjacency=self.adjacency
             )
+            self.evaluations_ = dict[str, float]()
         else:
             w, columns = self._learn(X, labels, n_classes, Ledger(budget), bits, classes, context)
         fitted = self._attributes(w, columns, classes)
@@ -174,12 +177,19 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 placed = ArrayRows(X, labels, n_classes=n_classes, columns=columns, fit_intercept=False)
                 columns = standardise(door(placed), columns, centred=intercept)
             rows = ArrayRows(
-                X, labels, n_classes=n_classes, fit_intercept=intercept, data_norm=self.data_norm, columns=columns
+                X,
+                labels,
+                n_classes=n_classes,
+                fit_intercept=intercept,
+                data_norm=self.data_norm,
+                columns=columns,
+                row_major=self._row_major,
             )
             data = door(rows)
             observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
             penalty = L2(float(self.alpha), free_intercept=intercept)
             w = run(self._solver(), data, self._loss(len(classes)), penalty, (data.n_parameters, *shape), observe)
+            self.evaluations_ = data.evaluations
         finally:
             # what was released stays released, even if the fit ends in an error
             self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=self.adjacency, private=bits.private)
@@ -303,7 +313,9 @@ def _doubts(budget: Budget, n: int, weights: int) -> Iterator[str]:
             "row would satisfy it. Choose delta well below 1/n"
         )
     rho = budget.currency.rho(budget.limit)
-    if rho is not None and math.sqrt(2 * rho) * n < _HOPELESS * math.sqrt(weights):
+    if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
+        rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
+    if math.sqrt(2 * rho) * n < _HOPELESS * math.sqrt(weights):
         yield (
             f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
             "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"

@@ -5,26 +5,17 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any
 
-from sklearn.utils.metaestimators import available_if
-
 from ..losses import Loss
-from ..mechanisms.exact import Floats
 from ..privacy import GaussianDP
 from ..solvers.gradient_descent import GradientDescent
 from .base import PrivateClassifier
-from .linear import LOSSES, Probabilities, loss_named
-from .parameters import PARAMETERS, require_choice, require_number
+from .linear import SMOOTH_LOSSES, ProbabilitiesOfLogLoss, loss_named
+from .parameters import PARAMETERS, require_choice, require_clip, require_number, require_part, require_stable_steps
 
 __all__ = ["DPGradientDescentClassifier"]
 
 
-def _is_log_loss(self: Any) -> bool:
-    if self.loss != "log_loss":
-        raise AttributeError(f"probabilities exist for loss='log_loss' only, not for loss={self.loss!r}")
-    return True
-
-
-class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
+class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, PrivateClassifier):
     __doc__ = f"""Linear classifier by noisy gradient descent on all rows, with momentum and an averaged tail.
 
     The schedule is fixed before the run and accounted exactly: T gradients with noise of sigma_t clips are mu-GDP with
@@ -101,26 +92,19 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_choice("loss", self.loss, LOSSES)
+        require_choice("loss", self.loss, SMOOTH_LOSSES)
         if self.steps is not None:
             require_number("steps", self.steps, 1, kind=Integral)
         require_number("momentum", self.momentum, 0)
         if not self.momentum < 1:
             raise ValueError(f"momentum={self.momentum!r} must lie in [0, 1): at 1 or above steps never die out")
-        for name in ("step_size", "gradient_clip"):
-            if getattr(self, name) is not None:
-                require_number(name, getattr(self, name), 0, open_low=True)
         # what would fail in the middle of a fit fails here, before the ranges and moments are paid for
-        if self.gradient_clip is not None and not 2.0**-100 <= self.gradient_clip <= 2.0**100:
-            raise ValueError(f"gradient_clip={self.gradient_clip!r} must lie between 2**-100 and 2**100")
-        if self.step_size is not None and self.step_size * self.alpha > 2:
-            raise ValueError(
-                f"step_size={self.step_size!r} with alpha={self.alpha!r}: steps along the penalty would grow without "
-                "end. Keep step_size * alpha at most 2"
-            )
-        require_number("average", self.average, 0, open_low=True)
-        if not self.average <= 1:
-            raise ValueError(f"average={self.average!r} must lie in (0, 1]: it is a part of the iterates")
+        if self.gradient_clip is not None:
+            require_clip("gradient_clip", self.gradient_clip)
+        if self.step_size is not None:
+            require_number("step_size", self.step_size, 0, open_low=True)
+            require_stable_steps("step_size", self.step_size, self.alpha)
+        require_part("average", self.average)
 
     def _loss(self, n_classes: int) -> Loss:
         return loss_named(self.loss, n_classes)
@@ -133,13 +117,3 @@ class DPGradientDescentClassifier(Probabilities, PrivateClassifier):
             gradient_clip=self.gradient_clip,
             average=self.average,
         )
-
-    @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of ``classes_``; for ``loss="log_loss"``."""
-        return super().predict_proba(X)
-
-    @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> Floats:
-        """Return the logarithm of the probability of each class; for ``loss="log_loss"``."""
-        return super().predict_log_proba(X)

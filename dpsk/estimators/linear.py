@@ -7,20 +7,23 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.utils.metaestimators import available_if
 
-from ..losses import HuberHinge, Logistic, Loss, OneVsRest, Softmax
+from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax
 from ..mechanisms.exact import Floats
 
-__all__ = ["LOSSES", "Probabilities", "linear_scores", "loss_named"]
+__all__ = ["LOSSES", "SMOOTH_LOSSES", "Probabilities", "ProbabilitiesOfLogLoss", "linear_scores", "loss_named"]
 
-LOSSES = ("log_loss", "huber_hinge")
+SMOOTH_LOSSES = ("log_loss", "huber_hinge")
+LOSSES = ("log_loss", "hinge", "huber_hinge")
 
 
 def loss_named(name: str, n_classes: int) -> Loss:
     """Return the loss for this many classes: the softmax for several logistic ones, one-vs-rest for the others."""
     if name == "log_loss":
         return Logistic() if n_classes == 2 else Softmax(n_classes)
-    return HuberHinge() if n_classes == 2 else OneVsRest(HuberHinge(), n_classes)
+    hinge = Hinge() if name == "hinge" else HuberHinge()
+    return hinge if n_classes == 2 else OneVsRest(hinge, n_classes)
 
 
 def linear_scores(X: Any, coef: Floats, intercept: Floats, ranges: Floats | None) -> Floats:
@@ -65,3 +68,23 @@ class Probabilities:
         else:
             logarithms = log_softmax(scores, axis=1)
         return logarithms
+
+
+def _is_log_loss(self: Any) -> bool:
+    if self.loss != "log_loss":
+        raise AttributeError(f"probabilities exist for loss='log_loss' only, not for loss={self.loss!r}")
+    return True
+
+
+class ProbabilitiesOfLogLoss(Probabilities):
+    """The same where ``loss`` is a parameter: they exist for "log_loss" only."""
+
+    @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, in the order of ``classes_``; for ``loss="log_loss"``."""
+        return super().predict_proba(X)
+
+    @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class; for ``loss="log_loss"``."""
+        return super().predict_log_proba(X)

@@ -10,7 +10,15 @@ import numpy as np
 
 from ..mechanisms.exact import Floats
 
-__all__ = ["PARAMETERS", "as_bounds", "require_choice", "require_number"]
+__all__ = [
+    "PARAMETERS",
+    "as_bounds",
+    "require_choice",
+    "require_clip",
+    "require_number",
+    "require_part",
+    "require_stable_steps",
+]
 
 PARAMETERS = {
     "budget": """epsilon, delta : float, default=1.0 and 1e-6
@@ -21,6 +29,14 @@ PARAMETERS = {
     "rho": """rho : float or None, default=None
         The budget as zero-concentrated differential privacy. If given it is used and ``epsilon`` is ignored; the
         epsilon reported is what rho guarantees at ``delta``.""",
+    "losses": """loss : {"log_loss", "hinge", "huber_hinge"}, default="log_loss"
+        Logistic loss (softmax for several classes), the hinge, or the hinge with a rounded corner (one-vs-rest).""",
+    "sampling": """sampling_rate : float, default=0.1
+        The part of the rows that a batch holds, drawn secretly and anew each time; 1.0 uses all rows.
+    sampling : {"poisson", "without-replacement"}, default="poisson"
+        "poisson" keeps each row independently, for ``adjacency="zero-out"``. "without-replacement" draws batches of a
+        fixed size and protects replaced rows under either adjacency. What is proved for it needs far more noise: unless
+        the rate is near 0.01 or below, all rows (1.0) are better.""",
     "columns": """bounds : pair of numbers or arrays, or None, default=None
         Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``, not a list of pairs;
         values beyond are clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on
@@ -52,6 +68,10 @@ PARAMETERS = {
         Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
         in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
     classes_ : ndarray of shape (n_classes,)
+    evaluations_ : dict
+        How many gradients ("gradient") and losses (in searches: "losses", "gains") were computed, in passes over the
+        rows: 500 gradients of batches of a tenth are 50. It is the number expected, and tells nothing about how many
+        rows a random batch held.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
         a paragraph for a report.
@@ -75,6 +95,31 @@ def require_choice(name: str, value: object, choices: tuple[str, ...], *, or_non
     if not isinstance(value, str) or value not in choices:
         none = "None or " if or_none else ""
         raise ValueError(f"{name}={value!r} must be {none}one of {', '.join(map(repr, choices))}")
+
+
+def require_clip(name: str, value: object) -> None:
+    """Raise ValueError unless ``value`` is a clip whose grid floats can hold."""
+    require_number(name, value, 0, open_low=True)
+    number: Any = value
+    if not 2.0**-100 <= number <= 2.0**100:
+        raise ValueError(f"{name}={value!r} must lie between 2**-100 and 2**100")
+
+
+def require_part(name: str, value: object, *, whole: bool = True) -> None:
+    """Raise ValueError unless ``value`` is a number in (0, 1], or in (0, 1) unless ``whole``."""
+    require_number(name, value, 0, open_low=True)
+    number: Any = value
+    if not (number <= 1 if whole else number < 1):
+        raise ValueError(f"{name}={value!r} must lie in (0, 1{']' if whole else ')'}")
+
+
+def require_stable_steps(name: str, step: float, alpha: float) -> None:
+    """Raise ValueError if plain steps along the penalty would grow without end."""
+    if step * alpha > 2:
+        raise ValueError(
+            f"{name}={step!r} with alpha={alpha!r}: steps along the penalty would grow without end. Keep "
+            f"{name} * alpha at most 2"
+        )
 
 
 def as_bounds(bounds: Any) -> tuple[Floats, Floats]:

@@ -4,9 +4,11 @@ from .additive import Gaussian, Laplace
 from .base import Mechanism, Sensitivity
 from .randomness import Bits, SeededBits, SystemBits, bits_for
 from .selection import ArgMin, NoisyMin, PermuteAndFlip
+from .sparse_vector import AboveThreshold
 from .spherical import NormGamma
 
 __all__ = [
+    "AboveThreshold",
     "ArgMin",
     "Bits",
     "Gaussian",

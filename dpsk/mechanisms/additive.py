@@ -51,8 +51,8 @@ class Gaussian(Mechanism):
     def cost(self) -> GaussianCost:
         return GaussianCost(self.mu)
 
-    def check(self, sensitivity: Sensitivity) -> None:
-        super().check(sensitivity)
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        super().check(sensitivity, shape)
         noise_scale(sensitivity.l2, self.mu)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Integers:
@@ -73,8 +73,8 @@ class Laplace(PureMechanism):
 
     norm = "l1"
 
-    def check(self, sensitivity: Sensitivity) -> None:
-        super().check(sensitivity)
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        super().check(sensitivity, shape)
         noise_scale(sensitivity.l1, self.epsilon)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Integers:

@@ -61,8 +61,10 @@ class Mechanism(ABC):
     def cost(self) -> Cost:
         """The price of one release, whatever the value and its sensitivity."""
 
-    def check(self, sensitivity: Sensitivity) -> None:
-        """Raise ValueError if this sensitivity cannot be served; called before anything is charged."""
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        """Raise ValueError if such a value cannot be served; called before anything is charged."""
+        if self.selects and shape is not None and len(shape) != 1:
+            raise ValueError(f"{type(self).__name__} chooses along one axis, but the value has {len(shape)}")
         size = getattr(sensitivity, self.norm)
         if not (size > 0 and math.isfinite(size)):
             raise ValueError(

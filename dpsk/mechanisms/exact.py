@@ -24,10 +24,13 @@ from .randomness import Bits
 __all__ = [
     "MAX_SCALE",
     "bernoulli_exp",
+    "coins",
     "discrete_laplace",
     "geometric",
     "permutation",
+    "poisson_sample",
     "rounded_gaussian",
+    "sample_without_replacement",
     "uniform_below",
 ]
 
@@ -109,6 +112,45 @@ def permutation(n: int, bits: Bits) -> Integers:
         order = np.argsort(keys)
         if np.all(np.diff(keys[order]) > 0):
             return order
+
+
+def poisson_sample(n: int, rate: float, bits: Bits) -> Integers:
+    """Return which of 0, ..., n - 1 are kept, each independently with probability exactly ``rate`` < 1, in order.
+
+    First an index survives one fair bit after the other as long as that leaves it a chance of at least ``rate``; bit i
+    of each row of bits decides about index i. A last coin then keeps the survivors with what is missing of the rate.
+    """
+    chance, alive = Fraction(rate), np.full(-(-n // 8), 255, dtype=np.uint8)
+    while chance <= Fraction(1, 2) and chance > Fraction(1, 2**10):
+        alive &= np.frombuffer(bits.take(len(alive)), dtype=np.uint8)
+        chance *= 2
+    kept = np.flatnonzero(np.unpackbits(alive, count=n).view(np.bool_))
+    return kept if chance == 1 else kept[coins(len(kept), chance, bits)]
+
+
+def coins(n: int, chance: Fraction, bits: Bits) -> NDArray[np.bool_]:
+    """Flip n coins with a chance below 1: byte i decides coin i, further words those that it leaves open."""
+    whole, rest = divmod(chance * 256, 1)
+    first = np.frombuffer(bits.take(n), dtype=np.uint8)
+    heads, undecided = first < whole, np.flatnonzero(first == whole)
+    while rest and undecided.size:
+        whole, rest = divmod(rest * 2**64, 1)
+        draws = words(len(undecided), bits)
+        heads[undecided] = draws < int(whole)
+        undecided = undecided[draws == int(whole)]
+    return heads
+
+
+def sample_without_replacement(n: int, size: int, bits: Bits) -> Integers:
+    """Return ``size`` of 0, ..., n - 1, all sets equally likely, in order."""
+    if 2 * size > n:
+        return np.sort(permutation(n, bits)[:size])
+    found = np.zeros(0, dtype=np.int64)
+    while len(found) < size:
+        draws = np.concatenate([found, uniform_below(n, size, bits)])
+        _, first = np.unique(draws, return_index=True)
+        found = draws[np.sort(first)]
+    return np.sort(found[:size])
 
 
 def geometric(n: int, bits: Bits) -> Integers:

@@ -117,8 +117,8 @@ class NoisyMin(PureMechanism):
         if self.noise not in ("laplace", "exponential"):
             raise ValueError(f"noise={self.noise!r} must be 'laplace' or 'exponential'")
 
-    def check(self, sensitivity: Sensitivity) -> None:
-        super().check(sensitivity)
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        super().check(sensitivity, shape)
         noise_scale(_reach(sensitivity), self.epsilon)
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:

@@ -29,8 +29,8 @@ class NormGamma(PureMechanism):
 
     norm = "l2"
 
-    def check(self, sensitivity: Sensitivity) -> None:
-        super().check(sensitivity)
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        super().check(sensitivity, shape)
         if not sensitivity.l2 / self.epsilon < 2.0**500:
             raise ValueError(f"epsilon={self.epsilon!r} is too small for an l2 sensitivity of {sensitivity.l2!r}")
 

@@ -1,12 +1,14 @@
 """Costs, conversions, budgets and reports: everything that is arithmetic about privacy and nothing that sees data."""
 
-from .costs import BoundedRangeCost, Cost, GaussianCost, PureCost
+from .amplification import BatchCost, Sampling, best_order
+from .costs import BoundedRangeCost, Cost, GaussianCost, GaussianThresholdCost, LaplaceThresholdCost, PureCost
 from .currencies import ZCDP, Currency, GaussianDP, PureDP, RenyiDP
 from .ledger import Budget, BudgetExhausted, Ledger, Release
 from .report import PrivacySpent
 
 __all__ = [
     "ZCDP",
+    "BatchCost",
     "BoundedRangeCost",
     "Budget",
     "BudgetExhausted",
@@ -14,10 +16,14 @@ __all__ = [
     "Currency",
     "GaussianCost",
     "GaussianDP",
+    "GaussianThresholdCost",
+    "LaplaceThresholdCost",
     "Ledger",
     "PrivacySpent",
     "PureCost",
     "PureDP",
     "Release",
     "RenyiDP",
+    "Sampling",
+    "best_order",
 ]

@@ -149,7 +149,10 @@ class RenyiDP:
     def for_group(self, limit: float, size: int) -> float:
         if size == 1:
             return limit
-        raise ValueError("a budget at one Renyi order gives no statement for groups of rows")
+        raise ValueError(
+            "a budget at one Renyi order gives no statement for groups of rows; one kept in rho does, for instance "
+            "with sampling_rate=1.0"
+        )
 
 
 @dataclass(frozen=True)

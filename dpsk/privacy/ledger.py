@@ -113,6 +113,7 @@ class Ledger:
         self._limit = Fraction(budget.limit)
         self._charged = Fraction(0)
         self._releases: dict[tuple[str, float], int] = {}
+        self._turn = 0
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -132,6 +133,11 @@ class Ledger:
         return _rounded(self._limit - self._charged, up=False)
 
     @property
+    def turn(self) -> int:
+        """How many charges were accepted so far: what was bought at one turn may have to be used before the next."""
+        return self._turn
+
+    @property
     def releases(self) -> tuple[Release, ...]:
         """What was charged, in the order in which each kind of release first happened."""
         with self._lock:
@@ -144,8 +150,10 @@ class Ledger:
         exact = Fraction(int(parts)) if parts == int(parts) else Fraction(float(parts))
         return _rounded(self._limit / exact, up=False)
 
-    def charge(self, cost: Cost, label: str, times: int = 1) -> None:
+    def charge(self, cost: Cost, label: str, times: int = 1) -> int:
         """Record ``times`` releases of this cost, or raise :class:`BudgetExhausted` and record nothing.
+
+        Returns the new :attr:`turn`.
 
         This is the only place where prices are multiplied and added.
         """
@@ -157,8 +165,7 @@ class Ledger:
                 f"{label!r} costs {price!r} {self.budget.currency.name}: a price must be positive and finite. "
                 f"{type(cost).__name__} may have no price in this currency"
             )
-        if self._process != os.getpid():
-            raise RuntimeError("this ledger belongs to the process that opened it: a forked copy is a second budget")
+        self.require_own_process()
         total = times * Fraction(price)
         with self._lock:
             if self._charged + total > self._limit:
@@ -167,8 +174,15 @@ class Ledger:
                     f"{self.remaining:.6g} of {self.budget.limit:.6g} is left; raise epsilon or ask for fewer releases"
                 )
             self._charged += total
+            self._turn += 1
             key = (label, price)
             self._releases[key] = self._releases.get(key, 0) + times
+            return self._turn
+
+    def require_own_process(self) -> None:
+        """Raise RuntimeError in a forked copy."""
+        if self._process != os.getpid():
+            raise RuntimeError("this ledger belongs to the process that opened it: a forked copy is a second budget")
 
     def __repr__(self) -> str:
         name, limit = self.budget.currency.name, self.budget.limit

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from .currencies import Currency
+from .currencies import Currency, RenyiDP
 from .ledger import Ledger, Release
 
 __all__ = ["NEIGHBOURS", "PrivacySpent"]
@@ -124,13 +124,15 @@ class PrivacySpent:
 
     def _guarantee(self) -> str:
         text = f"({_up(self.epsilon, 4)}, {_up(self.delta, 3)})-differential privacy"
+        if isinstance(self.currency, RenyiDP):
+            return f"{text} (Rényi divergence of order {self.currency.order:g} at most {_up(self.limit, 4)})"
         return text if self.rho is None else f"{text} ({_up(self.rho, 4)}-zCDP)"
 
     def _groups(self) -> str:
         try:
             two, ten = (_up(self.epsilon_for_group(k), 3) for k in (2, 10))
         except ValueError:
-            return ""
+            return "Nothing is stated for a person who contributed several rows, who is protected less. "
         return (
             f"A person who contributed several rows is protected less: at the same delta epsilon is {two} for 2 "
             f"rows and {ten} for 10. "

@@ -1,8 +1,9 @@
 """Sums over rows that a solver may ask for, each with a proved bound on one row's influence."""
 
+from .armijo import ArmijoGains
 from .gradient import GradientSum
 from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
 from .moments import Moments
 
-__all__ = ["GradientSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms"]
+__all__ = ["ArmijoGains", "GradientSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms"]

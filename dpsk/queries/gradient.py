@@ -29,6 +29,7 @@ class GradientSum(Query):
     """
 
     label = "gradient"
+    evaluations = 1
 
     def __init__(self, loss: Loss, w: Floats, *, clip: float) -> None:
         self.loss, self.clip = loss, check_clip(clip)

@@ -16,7 +16,7 @@ from ..losses import Loss, MarginLoss, check_weights
 from ..mechanisms.base import Sensitivity
 from ..mechanisms.exact import Floats, Integers
 
-__all__ = ["LossesAlong"]
+__all__ = ["LossesAlong", "in_single", "line_on_grid"]
 
 # Clipped losses are multiples of 2^-14 of the clip (rounded up to a power of two): runs of 1,024 of them add up
 # exactly in float32.
@@ -47,7 +47,8 @@ class LossesAlong(Query):
         self.loss, self.clip = loss, check_clip(clip)
         start, step = check_weights(loss, start), check_weights(loss, step)
         self.unit = power_of_two_above(self.clip) * 2.0**-_VALUE_BITS
-        self._line = _line(start, step, np.array(multiples, dtype=np.float64))
+        self._line = line_on_grid(start, step, np.array(multiples, dtype=np.float64))
+        self.evaluations = len(self._line.multiples)
 
     @property
     def points(self) -> Floats:
@@ -84,8 +85,8 @@ class LossesAlong(Query):
         return sums
 
 
-def _line(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
-    """Return the line on a common grid."""
+def line_on_grid(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
+    """Return the points ``start + multiples[j] * step`` on a common grid of weights."""
     if multiples.ndim != 1 or len(multiples) == 0 or not (np.abs(multiples) < 2.0**60).all():
         raise ValueError("multiples must be a non-empty sequence of finite numbers below 2**60")
     start, spacing = weights_on_grid(np.asarray(start, dtype=np.float64))
@@ -116,9 +117,9 @@ class _MarginTable:
 
     def sums(self, start: Floats, step: Floats, multiples: Floats) -> Integers:
         """Return the sum of table values at margins ``start + multiple * step``, for each multiple."""
-        origin = (_float32(start) - np.float32(self.low)) * np.float32(1 / self.resolution) + np.float32(0.5)
-        slope = _float32(step) * np.float32(1 / self.resolution)
-        factors = _float32(multiples)[:, None]
+        origin = (in_single(start) - np.float32(self.low)) * np.float32(1 / self.resolution) + np.float32(0.5)
+        slope = in_single(step) * np.float32(1 / self.resolution)
+        factors = in_single(multiples)[:, None]
         last = np.float32(len(self.values) - 1)
         sums = np.zeros(len(multiples), dtype=np.int64)
         at = np.empty((len(multiples), _BLOCK), dtype=np.float32)
@@ -142,7 +143,7 @@ class _MarginTable:
         return sums
 
 
-def _float32(x: Floats) -> NDArray[np.float32]:
+def in_single(x: Floats) -> NDArray[np.float32]:
     """Return ``x`` in single precision, bounded and without NaN: any position it leads to can be clipped."""
     single = np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
     single[np.isnan(single)] = 0

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from ..losses import Loss
+from ..losses import Loss, MarginLoss
 from .common import random_labels, require
 
 __all__ = ["check_loss"]
@@ -65,3 +65,25 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
     difference = (loss.derivative(ahead, y) - loss.derivative(behind, y)) / (2 * h)
     close = np.isclose(difference, bending, rtol=1e-4, atol=1e-7)
     require(close.mean() > 0.95, f"{name}.second_derivative is not the derivative of its derivative")
+    if isinstance(loss, MarginLoss):
+        _check_flattened(loss, rng)
+
+
+def _check_flattened(loss: MarginLoss, rng: np.random.Generator) -> None:
+    """Check that the flattened loss is the integral of the clipped slope, in double and in single precision."""
+    name = repr(loss)
+    steepness = 10.0 ** rng.uniform(-3, 1, size=2000)
+    corner = loss.corner(steepness)
+    if corner is None:
+        return
+    require(corner.shape == steepness.shape, f"{name}.corner must return one margin per row")
+    margin, h = np.where(np.abs(corner) < 100, corner, 0.0) + rng.normal(size=2000), 1e-6
+    ahead, behind = (loss.flattened(margin + s * h, steepness, corner) for s in (1, -1))
+    clipped = np.maximum(loss.slope(margin), -steepness)
+    close = np.isclose((ahead - behind) / (2 * h), clipped, rtol=1e-3, atol=1e-6)
+    require(close.mean() > 0.95, f"{name}.flattened does not have the clipped slope: is corner right?")
+    above = margin >= corner
+    require(
+        np.array_equal(loss.flattened(margin, steepness, corner)[above], loss.phi(margin)[above]),
+        f"{name}.flattened must be phi above the corner",
+    )

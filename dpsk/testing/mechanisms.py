@@ -60,7 +60,8 @@ def check_mechanism(
     cdf : callable, optional
         For additive noise, independent in every entry: its distribution function, checked by Kolmogorov-Smirnov.
     probabilities : (scores, probabilities), optional
-        For a selection: exact probabilities at these scores, checked by chi-square.
+        For a selection: exact probabilities at these scores, checked by chi-square; one more than there are scores if
+        it may choose none.
     draws : int
         Samples per distribution.
 
@@ -123,7 +124,7 @@ def _agrees(
     if probabilities is not None:
         scores, expected = probabilities
         sample = _sample(mechanism, scores, sensitivity, draws, bits)[:, 0]
-        counts = np.bincount(sample, minlength=len(scores))
+        counts = np.bincount(sample, minlength=len(expected))
         rare = expected * draws < 5
         observed = np.append(counts[~rare], counts[rare].sum())
         wanted = np.append(expected[~rare], expected[rare].sum()) * draws
@@ -145,7 +146,7 @@ def _epsilon_lower_bound(
         cuts = np.quantile(np.concatenate(samples), [0.001, 0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.999])
         counts = [np.array([(s > c).sum() for c in cuts]) for s in samples]
     else:
-        counts = [np.bincount(s[:, 0], minlength=len(value)) for s in samples]
+        counts = [np.bincount(s[:, 0], minlength=len(value) + 1) for s in samples]  # one more: none of them
     total = len(samples[0])
     level = ERROR_PROBABILITY / 2
     low = beta.ppf(level, counts[0], total - counts[0] + 1)

@@ -37,10 +37,11 @@ _NAMES_OUTSIDE = {
     "dataclass", "field", "replace",
 }  # fmt: skip
 _NAMES_INSIDE = {
-    "ArgMin", "BudgetExhausted", "Columns", "Floats", "Gaussian", "GaussianDP", "GradientSum", "Hinge", "HuberHinge",
-    "Integers", "L2", "Laplace", "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Moments", "NoisyMin",
-    "NormGamma", "OneVsRest", "Penalty", "PermuteAndFlip", "Positions", "PrivateData", "PureDP", "RenyiDP",
-    "RowNorms", "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "run", "typical_norm",
+    "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "BudgetExhausted", "Columns", "Cost", "Floats", "Gaussian",
+    "GaussianDP", "GradientSum", "Hinge", "HuberHinge", "Integers", "L2", "Laplace", "Logistic", "Loss",
+    "LossesAlong", "Magnitudes", "Mechanism", "Moments", "NoisyMin", "NormGamma", "OneVsRest", "Penalty",
+    "PermuteAndFlip", "Positions", "PrivateData", "PureDP", "RenyiDP", "RowNorms", "Sampling", "Sigmoid", "Softmax",
+    "Solver", "SquaredHinge", "ZCDP", "run", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",

@@ -1,0 +1,138 @@
+"""Above-threshold: the first of several noisy values that reaches a noisy zero.
+
+The price does not grow with the number of values that stayed below. It is paid when the search is opened, whichever
+value fires; values are given all at once, as one sealed vector, or bit by bit to an :class:`OpenSearch`.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from ..privacy.costs import Cost, GaussianThresholdCost, LaplaceThresholdCost, positive_integer
+from .additive import noise_scale
+from .base import Mechanism, Sensitivity
+from .exact import Integers, discrete_laplace, rounded_gaussian
+from .randomness import Bits
+
+__all__ = ["AboveThreshold", "OpenSearch"]
+
+_SQRT2 = 1.4142135623730951
+
+
+@dataclass(frozen=True)
+class AboveThreshold(Mechanism):
+    """The index of the first entry whose noisy value is at least a noisy 0; ``length`` if there is none.
+
+    Shift the values by public numbers to compare them with other thresholds. Half of ``epsilon`` goes to the threshold,
+    a quarter to each side of the values, as Chen & Lee (2020) split it; at most ``length`` values are looked at.
+
+    ``noise="laplace"``: scales 2 * linf/epsilon on the threshold, 4 * linf/epsilon on the values.
+    ``noise="gaussian"``: standard deviations sqrt(3/2)/sqrt(rho) and sqrt(3)/sqrt(rho) times linf, with rho =
+    epsilon^2/2, the paper's sigma_1 and sigma_2 for the same strength. What they cost is not rho, see the cost.
+
+    Formal guarantees
+    -----------------
+    Laplace: epsilon-DP (Dwork & Roth 2014; Chen & Lee 2020, Theorem 1). Moving the threshold and the value that
+    fires by integers of at most linf and 2*linf maps the noise of one data set to that of its neighbour, and discrete
+    Laplace noise pays exp(1/scale) per step, so the proof is unchanged on the grid. Its Renyi curve:
+    :class:`~dpsk.privacy.LaplaceThresholdCost`.
+
+    Gaussian: post-processing of ``length`` Gaussian releases, and the coupling above; noise rounded to integers is
+    post-processing of continuous noise because values are integers. A single value gets one noise of both variances.
+    :class:`~dpsk.privacy.GaussianThresholdCost`.
+    """
+
+    epsilon: float
+    length: int = 15
+    noise: str = "laplace"
+    norm = "linf"
+    selects = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.noise not in ("laplace", "gaussian"):
+            raise ValueError(f"noise={self.noise!r} must be 'laplace' or 'gaussian'")
+        object.__setattr__(self, "length", positive_integer("length", self.length))
+
+    @property
+    def _strengths(self) -> tuple[float, float]:
+        """The sensitivity over the scale of the threshold's noise, and of each value's."""
+        if self.noise == "laplace":
+            return self.epsilon / 2, self.epsilon / 4
+        root = self.epsilon / _SQRT2  # of rho
+        return root * (2 / 3) ** 0.5, root / 3**0.5
+
+    @property
+    def cost(self) -> Cost:
+        family = LaplaceThresholdCost if self.noise == "laplace" else GaussianThresholdCost
+        return family(*self._strengths, self.length)
+
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        super().check(sensitivity, shape)
+        if shape is not None and shape[0] > self.length:
+            raise ValueError(f"length={self.length!r}: this mechanism was bought for fewer than {shape[0]} values")
+        noise_scale(sensitivity.linf, min(self._strengths))
+
+    def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
+        self.check(sensitivity, value.shape)
+        index = OpenSearch(self)(value, sensitivity, bits)
+        return index if index < len(value) else self.length
+
+    def noisy(self, threshold: Integers | None, value: Integers, linf: float, bits: Bits) -> tuple[Integers, Integers]:
+        """Return the noisy threshold (the one given, if any) and the noisy values."""
+        if self.noise == "gaussian" and self.length == 1:
+            return np.zeros(1, np.int64), value + rounded_gaussian(noise_scale(linf, self.cost.mu), len(value), bits)
+        draw = discrete_laplace if self.noise == "laplace" else rounded_gaussian
+        of_threshold, of_value = (noise_scale(linf, strength) for strength in self._strengths)
+        if threshold is None:
+            threshold = draw(of_threshold, 1, bits)
+        return threshold, value + draw(of_value, len(value), bits)
+
+
+class OpenSearch(Mechanism):
+    """An :class:`AboveThreshold` that was paid for and is given its values bit by bit, until one fires.
+
+    :meth:`dpsk.data.PrivateData.open` makes one. Each release returns the index of the first of the values given that
+    fires, or their number if none does; the noisy threshold stays the same. What has not to be computed is not.
+
+    Formal guarantee: that of the mechanism, whose values may be chosen adaptively: the same threshold, fresh noise for
+    each of at most ``length`` values, nothing after the first that fires.
+    """
+
+    norm = "linf"
+    selects = True
+
+    def __init__(self, mechanism: AboveThreshold) -> None:
+        self._mechanism, self._left = mechanism, mechanism.length
+        self._threshold: Integers | None = None
+        self._linf: float | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def cost(self) -> Cost:
+        return self._mechanism.cost
+
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        self._mechanism.check(sensitivity, shape)
+        if self._linf not in (None, sensitivity.linf):
+            raise ValueError("a search needs values of one sensitivity: its threshold was drawn for another")
+        if shape is not None and shape[0] > self._left:
+            raise ValueError(f"this search has {self._left} of {self._mechanism.length} values left, not {shape[0]}")
+
+    def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> int:
+        with self._lock:
+            self.check(sensitivity, value.shape)
+            self._linf = sensitivity.linf
+            self._threshold, noisy = self._mechanism.noisy(self._threshold, value, sensitivity.linf, bits)
+            fires = noisy >= self._threshold
+            self._left = 0 if fires.any() else self._left - len(value)
+            return int(fires.argmax()) if fires.any() else len(value)
+
+    def _refuse_copy(self, *_: object) -> NoReturn:
+        raise TypeError("an open search cannot be copied or pickled: a copy would be a second search")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy

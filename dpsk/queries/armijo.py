@@ -1,0 +1,150 @@
+"""How much a backtracking line search gains at each of its candidate steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.grid import check_clip, power_of_two_above
+from ..data.private import Query
+from ..data.rows import Chunk
+from ..losses import Loss, MarginLoss, check_weights, sum_of_classes
+from ..mechanisms.base import Sensitivity
+from ..mechanisms.exact import Floats, Integers
+from .line import in_single, line_on_grid
+
+__all__ = ["ArmijoGains"]
+
+_VALUE_BITS = 20  # gains are multiples of 2^-20 of the clip: sums of 2^26 rows fit into 64-bit integers
+_BLOCK = 16384
+
+Gain: TypeAlias = Callable[[slice, float], NDArray[np.float32]]
+
+
+class ArmijoGains(Query):
+    """The sums over rows of the loss at ``w`` less the loss at ``w - steps[j] * direction``, for every j.
+
+    ``per_unit=True``: gains of the objective whose gradient is the *clipped* gradient, so that the search looks at what
+    :class:`~dpsk.queries.GradientSum` descends on, divided by the length of the step. For a convex margin loss each
+    row's loss is flattened to a slope of clip/||x||, which stays convex. Other losses need not have such an objective:
+    there the clipped slope along the line is integrated from end to end by the trapezoidal rule. Either way no gain per
+    unit exceeds ``clip``, whatever the step: one noise fits all steps, and relative to the gain it shrinks with the
+    step.
+
+    ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
+
+    ``points`` holds the weights that the steps lead to, as they are evaluated.
+
+    Formal guarantee
+    ----------------
+    Each row adds to every entry an integer in [-clip/unit, clip/unit], whatever its loss: a leaving row moves an entry
+    by at most clip/unit, a replaced one by twice as much, and entries may move in different directions.
+    """
+
+    label = "gains"
+
+    def __init__(
+        self,
+        loss: Loss,
+        w: Floats,
+        direction: Floats,
+        steps: Sequence[float] | Floats,
+        *,
+        clip: float,
+        per_unit: bool = True,
+    ) -> None:
+        self.loss, self.clip, self.per_unit = loss, check_clip(clip), per_unit
+        w, direction = check_weights(loss, w), check_weights(loss, direction)
+        steps = np.array(steps, dtype=np.float64)
+        if not (steps > 0).all():
+            raise ValueError("steps must be positive")
+        self.unit = power_of_two_above(self.clip) * 2.0**-_VALUE_BITS
+        self._line = line_on_grid(w, -direction, steps)
+        self.lengths: Floats = steps * np.linalg.norm(direction)
+        if per_unit and not (self.lengths > 2.0**-400).all():
+            raise ValueError("the direction must not be zero: gains are counted per unit of its length")
+        self.evaluations = len(steps) + 1
+
+    @property
+    def points(self) -> Floats:
+        """The weights that the steps lead to."""
+        return self._line.points
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        count, linf = len(self.lengths), self.clip / self.unit * (2 if adjacency == "replace" else 1)
+        return Sensitivity(l1=count * linf, l2=np.nextafter(np.sqrt(count) * linf, np.inf), linf=linf)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        gain = self._gain(chunk)
+        sums = np.zeros(len(self.lengths), dtype=np.int64)
+        limit = math.floor(self.clip / self.unit)
+        for a in range(0, len(chunk), _BLOCK):
+            rows = slice(a, a + _BLOCK)
+            for j, multiple in enumerate(self._line.multiples):
+                scale = self.unit * (self.lengths[j] if self.per_unit else 1.0)
+                gains = gain(rows, multiple) * np.float32(1 / scale)
+                np.clip(np.trunc(gains, out=gains), -limit, limit, out=gains)
+                gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
+                sums[j] += int(gains.sum(dtype=np.float64))
+        return sums
+
+    def _gain(self, chunk: Chunk) -> Gain:
+        """Return the function that gives what some rows gain by some multiple of the direction."""
+        start, step = chunk.scores_along(self._line)
+        if not self.per_unit:
+            return self._difference(chunk, start, step, lambda m, _: np.clip(self.loss.of_margins(m), 0, self.clip))
+        if isinstance(self.loss, MarginLoss):
+            loss, steepness = self.loss, self.clip / chunk.norms
+            corner = loss.corner(steepness)
+            if corner is not None:
+                steep: Any = in_single(steepness)
+                bend: Any = in_single(corner)
+                return self._difference(chunk, start, step, lambda m, rows: loss.flattened(m, steep[rows], bend[rows]))
+        return self._path(chunk, start, step)
+
+    def _difference(
+        self, chunk: Chunk, start: Floats, step: Floats, value: Callable[[Any, slice], NDArray[Any]]
+    ) -> Gain:
+        """Return gains as differences of losses."""
+        here, move = self._margins(start, chunk), self._margins(step, chunk)
+
+        def losses(margins: Any, rows: slice) -> NDArray[Any]:
+            found = value(margins, rows)
+            if found.shape != margins.shape[:1]:
+                raise TypeError(f"{self.loss!r} must return one value per row")
+            return found
+
+        before = losses(here, slice(None))
+        return lambda rows, multiple: before[rows] - losses(here[rows] + np.float32(multiple) * move[rows], rows)
+
+    def _path(self, chunk: Chunk, start: Floats, step: Floats) -> Gain:
+        """Return gains as integrals of the clipped slope along the step."""
+        steepness = self.clip / chunk.norms
+
+        def slope(scores: Floats, rows: slice) -> Floats:
+            residuals = self.loss.derivative(scores, chunk.y[rows])
+            if residuals.shape != scores.shape:
+                raise TypeError(f"{self.loss!r}.derivative changed the shape {scores.shape} of the scores")
+            if residuals.ndim == 1:
+                return -np.clip(residuals, -steepness[rows], steepness[rows]) * step[rows]
+            norm = np.sqrt(sum_of_classes(np.square(residuals)))
+            clipped = np.minimum(1.0, steepness[rows] / np.maximum(norm, 1e-300))
+            return -clipped * sum_of_classes(residuals * step[rows])
+
+        before = slope(start, slice(None))
+
+        def gain(rows: slice, multiple: float) -> NDArray[np.float32]:
+            after = slope(start[rows] + multiple * step[rows], rows)
+            return in_single(multiple / 2 * (before[rows] + after))
+
+        return gain
+
+    def _margins(self, scores: Floats, chunk: Chunk) -> NDArray[np.float32]:
+        margins = self.loss.margins(scores, chunk.y)
+        if margins.shape != scores.shape:
+            raise TypeError(f"{self.loss!r}.margins changed the shape of the scores")
+        return in_single(margins)

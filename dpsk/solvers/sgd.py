@@ -1,0 +1,83 @@
+"""DP-SGD: noisy gradients of random batches, on a schedule fixed before the run (Abadi et al. 2016)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import PrivateData
+from ..losses import Loss
+from ..mechanisms import Gaussian
+from ..mechanisms.exact import Floats
+from ..penalties import Penalty
+from ..privacy import Cost, Sampling
+from ..queries import GradientSum
+
+__all__ = ["SGD"]
+
+
+@dataclass(frozen=True)
+class SGD:
+    """DP-SGD and DP-Adam: ``steps`` batches, each giving one noisy sum of clipped gradients.
+
+    Parameters
+    ----------
+    sampling : Sampling
+        How batches are drawn.
+    steps : int
+        Number of batches.
+    optimizer : {"sgd", "adam"}
+        Plain steps, or Adam's with its usual constants (Kingma & Ba 2015).
+    learning_rate : float
+        Length of a step, relative to the mean gradient (to 1 per weight for Adam).
+    gradient_clip : float
+        Bound on one row's gradient norm.
+    average : float
+        The last part of the iterates whose mean is the result, in (0, 1].
+    noise_multiplier : float or None
+        Standard deviation of the noise over the sensitivity. None: as little as the budget allows.
+    """
+
+    sampling: Sampling
+    steps: int = 500
+    optimizer: str = "sgd"
+    learning_rate: float = 3.0
+    gradient_clip: float = 1.0
+    average: float = 0.5
+    noise_multiplier: float | None = None
+
+    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+        mechanism = Gaussian(1 / self.noise_multiplier if self.noise_multiplier else self.calibrated(data))
+        w, mean, moment, square = (np.zeros(shape) for _ in range(4))
+        first = self.steps - math.ceil(self.average * self.steps)
+        for step in range(self.steps):
+            batch = data.subsample(self.sampling, [mechanism], "batch")
+            noisy = batch.release(batch.measure(GradientSum(loss, w, clip=self.gradient_clip)), mechanism)
+            gradient = noisy / batch.n_rows + penalty.gradient(w)
+            if self.optimizer == "adam":
+                moment = 0.9 * moment + 0.1 * gradient
+                square = 0.999 * square + 0.001 * gradient**2
+                gradient = moment / (1 - 0.9 ** (step + 1)) / (np.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-8)
+            w = w - self.learning_rate * gradient
+            if step < first:
+                yield w
+            else:
+                mean = mean + (w - mean) / (step - first + 1)
+                yield mean
+
+    def calibrated(self, data: PrivateData) -> float:
+        """Return mu (1 / noise multiplier) of which ``steps`` batches cost what is left of the budget."""
+        price = data.remaining / self.steps * (1 - 1e-9)
+        return self.sampling.strongest(self.costs, price, data.currency)
+
+    @property
+    def planned(self) -> int:
+        """How many batches are planned."""
+        return self.steps
+
+    def costs(self, mu: float) -> tuple[Cost]:
+        """Return what a batch costs."""
+        return (Gaussian(mu).cost,)
