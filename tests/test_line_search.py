@@ -159,10 +159,10 @@ def test_the_paper_s_first_price_is_never_more_than_an_even_share():
 
 
 def test_prices_rise_only_while_ten_updates_are_left(play):
-    log, _ = play(["miss"] * 20 + ["hit"], increase="always")
+    log, _ = play(["miss"] * 12 + ["hit"], increase="always")
     mu = np.array([entry[1] for entry in log if entry[0] == "gradient"])
     rises = np.flatnonzero(np.diff(mu) > 0)
-    assert 1 <= len(rises) < 19, "at first, and not to the end"
+    assert 1 <= len(rises) < 11, "at first, and not to the end"
     assert (np.diff(mu) >= 0).all()
 
 
