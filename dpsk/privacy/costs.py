@@ -94,14 +94,10 @@ class GaussianCost:
         return conversions.gaussian_delta(epsilon, self.mu)
 
 
-@dataclass(frozen=True)
-class PureCost:
-    """An epsilon-DP release with delta = 0."""
+class _Pure:
+    """What follows from an epsilon with delta = 0."""
 
     epsilon: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
 
     @property
     def rho(self) -> float:
@@ -115,14 +111,24 @@ class PureCost:
         return conversions.pure_rdp(order, self.epsilon)
 
     def dominating_rdp(self, order: float) -> float:
-        return self.rdp(order)  # randomised response (Kairouz, Oh & Viswanath 2015)
+        return conversions.pure_rdp(order, self.epsilon)  # randomised response (Kairouz, Oh & Viswanath 2015)
 
     def delta(self, epsilon: float) -> float:
         return conversions.pure_delta(epsilon, self.epsilon)
 
 
 @dataclass(frozen=True)
-class BoundedRangeCost:
+class PureCost(_Pure):
+    """An epsilon-DP release with delta = 0."""
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
+
+
+@dataclass(frozen=True)
+class BoundedRangeCost(_Pure):
     """An eta-bounded-range release, for instance the exponential mechanism; it is eta-DP as well."""
 
     eta: float
@@ -131,7 +137,7 @@ class BoundedRangeCost:
         object.__setattr__(self, "eta", _positive("eta", self.eta))
 
     @property
-    def epsilon(self) -> float:
+    def epsilon(self) -> float:  # type: ignore[override]
         return self.eta
 
     @property
@@ -143,13 +149,7 @@ class BoundedRangeCost:
         return conversions.bounded_range_mu(self.eta)
 
     def rdp(self, order: float) -> float:
-        return min(order * self.rho, conversions.pure_rdp(order, self.eta))
-
-    def dominating_rdp(self, order: float) -> float:
-        return conversions.pure_rdp(order, self.eta)  # it is eta-DP, hence dominated by randomised response
-
-    def delta(self, epsilon: float) -> float:
-        return conversions.pure_delta(epsilon, self.eta)
+        return min(order * self.rho, super().rdp(order))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class _ThresholdCost:
 
 
 @dataclass(frozen=True)
-class LaplaceThresholdCost(_ThresholdCost):
+class LaplaceThresholdCost(_Pure, _ThresholdCost):
     """Above-threshold with (discrete) Laplace noise: (threshold + 2 * query)-DP, over at most ``length`` queries.
 
     ``threshold`` and ``query`` are the sensitivity over the scale of the two noises. The pure cost is classical (Dwork
@@ -187,29 +187,15 @@ class LaplaceThresholdCost(_ThresholdCost):
     """
 
     @property
-    def epsilon(self) -> float:
+    def epsilon(self) -> float:  # type: ignore[override]
         return self.threshold + 2 * self.query
-
-    @property
-    def rho(self) -> float:
-        return conversions.pure_rho(self.epsilon)
-
-    @property
-    def mu(self) -> float:
-        return conversions.pure_mu(self.epsilon)
 
     def rdp(self, order: float) -> float:
         return min(
-            conversions.pure_rdp(order, self.epsilon),
+            super().rdp(order),
             conversions.pure_rdp(order, self.threshold) + 2 * self.query,
             self.length * conversions.pure_rdp(order, self.query),
         )
-
-    def dominating_rdp(self, order: float) -> float:
-        return conversions.pure_rdp(order, self.epsilon)
-
-    def delta(self, epsilon: float) -> float:
-        return conversions.pure_delta(epsilon, self.epsilon)
 
 
 @dataclass(frozen=True)

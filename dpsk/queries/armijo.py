@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,11 +98,9 @@ class ArmijoGains(Query):
         if not self.per_unit:
             return self._difference(chunk, start, step, lambda m, _: np.clip(self.loss.of_margins(m), 0, self.clip))
         if isinstance(self.loss, MarginLoss):
-            loss, steepness = self.loss, self.clip / chunk.norms
-            corner = loss.corner(steepness)
-            if corner is not None:
-                steep: Any = in_single(steepness)
-                bend: Any = in_single(corner)
+            loss, steep = self.loss, cast(Any, in_single(self.clip / chunk.norms))
+            bend: Any = loss.corner(steep)
+            if bend is not None:
                 return self._difference(chunk, start, step, lambda m, rows: loss.flattened(m, steep[rows], bend[rows]))
         return self._path(chunk, start, step)
 
