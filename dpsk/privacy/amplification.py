@@ -136,8 +136,8 @@ class Sampling:
     """How a batch is drawn, and what its releases cost together.
 
     ``"poisson"`` keeps each row independently with probability ``rate`` and protects rows that leave.
-    ``"without-replacement"`` draws round(rate * n) rows; releases on it must protect replaced rows. ``rate=1`` is all
-    rows, at the sum of the prices.
+    ``"without-replacement"`` draws rate * n rows, rounded down; releases on it must protect replaced rows. ``rate=1``
+    is all rows, at the sum of the prices.
     """
 
     rate: float
