@@ -1,7 +1,7 @@
 """Accounting by privacy loss distributions, for noise and numbers of steps that are fixed in advance.
 
 The convolutions are those of the optional dependency dp-accounting (``pip install "dpsk[pld]"``), which rounds privacy
-losses up; what is done here is asking it. It is sharper than a Renyi bound by 5 to 15 % of epsilon, and valid only
+losses up; what is done here is asking it. It is sharper than a Renyi bound by 7 to 10 % of epsilon, and valid only
 because no price can change during the run.
 """
 
