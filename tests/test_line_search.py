@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sampled_problem import budget_of, problem, releases
 
-from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
-from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian, SeededBits
+from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian
 from dpsk.penalties import L2
-from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling, best_order
+from dpsk.privacy import BudgetExhausted, Sampling
 from dpsk.solvers import run
 from dpsk.solvers.line_search import LineSearch, Start, angle_between
 from dpsk.testing import check_solver
@@ -18,39 +18,11 @@ from dpsk.testing import check_solver
 TENTH = Sampling(0.1)
 
 
-def budget_of(solver):
-    """Return the function that makes the budget this solver's estimator would have."""
-
-    def budget(epsilon):
-        if solver.sampling.rate == 1:
-            return Budget.of(epsilon, 1e-6)
-        currency = best_order(solver.sampling, solver.costs, solver.planned, epsilon, 1e-6)
-        return Budget.of(epsilon, 1e-6, currency=currency)
-
-    return budget
-
-
-def problem(solver, epsilon=1.0, n=2000, d=5, seed=0, adjacency="zero-out", scale=1.0):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(n, d)) * scale
-    y = np.where(X[:, 0] + scale * rng.logistic(size=n) > 0, 1.0, -1.0)
-    ledger = Ledger(budget_of(solver)(epsilon))
-    return PrivateData(ArrayRows(X, y), ledger, SeededBits(seed), adjacency=adjacency)
-
-
 def iterates(solver, data, loss=None, penalty=None):
     """Return all iterates, to the end of the budget."""
     found = []
     run(solver, data, loss or Logistic(), penalty or L2(1e-3, True), (data.n_parameters,), found.append)
     return found
-
-
-def releases(data):
-    """Return counts by label."""
-    counts = {}
-    for release in data.report().releases:
-        counts[release.label] = counts.get(release.label, 0) + release.count
-    return counts
 
 
 SOLVERS = {

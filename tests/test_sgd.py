@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from test_line_search import budget_of, problem, releases
+from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent, rdp
+from sampled_problem import budget_of, problem, releases
 
 from dpsk.losses import Hinge, Logistic, Softmax
 from dpsk.mechanisms import Gaussian
@@ -46,10 +47,8 @@ def test_no_order_would_have_bought_less_noise():
     """The order is the best for this plan, so the budget is that of a Renyi accountant that looks at all orders."""
     solver = SGD(TENTH, steps=100)
     mu = solver.calibrated(problem(solver))
-    from dp_accounting import rdp
-
     accountant = rdp.RdpAccountant(orders=list(range(2, 200)))
-    event = __import__("dp_accounting").PoissonSampledDpEvent(0.1, __import__("dp_accounting").GaussianDpEvent(1 / mu))
+    event = PoissonSampledDpEvent(0.1, GaussianDpEvent(1 / mu))
     accountant.compose(event, 100)
     assert accountant.get_epsilon(1e-6) == pytest.approx(1.0, rel=2e-3)
 

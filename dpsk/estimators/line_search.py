@@ -193,11 +193,11 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
                 f"step_max={self.step_max!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
                 "beyond 2**-60 or 2**60: use fewer candidates, or a larger shrink"
             )
+        if not isinstance(self.fallback, bool | np.bool_):
+            raise ValueError(f"fallback={self.fallback!r} must be True or False")
         if self.fallback:
             shortest = self.step_max * self.shrink ** (self.candidates - 1)
             require_stable_steps("the shortest step", shortest, self.alpha)
-        if not isinstance(self.fallback, bool | np.bool_):
-            raise ValueError(f"fallback={self.fallback!r} must be True or False")
 
     def _loss(self, n_classes: int) -> Loss:
         return loss_named(self.loss, n_classes)

@@ -139,10 +139,10 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         return loss_named(self.loss, n_classes)
 
     def _budget(self) -> Budget:
-        budget = super()._budget()
         if self.accountant == "rdp":
-            return budget
-        return Budget(budget.epsilon, budget.delta, self._plan(), float(self.steps))
+            return super()._budget()
+        whole = Budget.of(self.epsilon, self.delta, currency=self._of_all_rows)  # or its error
+        return Budget(whole.epsilon, whole.delta, self._plan(), float(self.steps))
 
     def _plan(self) -> PlannedSteps:
         return PlannedSteps.plan(float(self.sampling_rate), int(self.steps), float(self.epsilon), float(self.delta))
