@@ -8,6 +8,7 @@ from .estimators import (
     DPLineSearchClassifier,
     DPLogisticRegression,
     DPSGDClassifier,
+    ObjectivePerturbationClassifier,
 )
 from .privacy import BudgetExhausted, PrivacySpent
 
@@ -20,5 +21,6 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "ObjectivePerturbationClassifier",
     "PrivacySpent",
 ]

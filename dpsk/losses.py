@@ -112,6 +112,19 @@ class MarginLoss(Loss):
         del steepness
         return None
 
+    def curvature_below(self, steepness: float) -> float:
+        """Return a bound on phi'' where phi falls at most this steeply.
+
+        Divided by steepness^2 it must not grow with steepness: long rows are the most curved.
+        """
+        del steepness
+        return self.smoothness
+
+    @property
+    def conditioning(self) -> float:
+        """The supremum of |m| phi''(m): how far relative errors of margins can move phi'."""
+        return math.inf
+
     def flattened(self, margin: Floats, steepness: Floats, corner: Floats) -> Floats:
         """Return the convex loss whose slope is phi', but never steeper than ``steepness``.
 
@@ -159,6 +172,11 @@ class Logistic(MarginLoss):
 
     def curvature(self, margin: Floats) -> Floats:
         return _decay(margin) * _decay(-margin)
+
+    conditioning = 0.25  # 0.224 at a margin of 1.54
+
+    def curvature_below(self, steepness: float) -> float:
+        return steepness * (1 - steepness) if steepness < 0.5 else self.smoothness
 
     def corner(self, steepness: Floats) -> Floats:
         steepness = np.minimum(steepness, 1.0)
@@ -218,6 +236,11 @@ class HuberHinge(MarginLoss):
 
     def curvature(self, margin: Floats) -> Floats:
         return np.where(np.abs(1 - margin) < self.h, self.smoothness, 0.0)
+
+    @property
+    def conditioning(self) -> float:
+        """The outer end of the corner times its curvature."""
+        return (1 + self.h) / (2 * self.h)
 
     def corner(self, steepness: Floats) -> Floats:
         return np.where(steepness < 1, 1 + self.h - 2 * self.h * steepness, -(2.0**60))

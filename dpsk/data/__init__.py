@@ -2,7 +2,7 @@
 
 from .arrays import ArrayRows, RawRows, compact
 from .columns import Columns
-from .private import Batch, PrivateData, Query, Sealed
+from .private import Batch, NoisyQuery, PrivateData, Query, Sealed
 from .rows import Chunk, Kernel, RawChunk, Rows
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "Chunk",
     "Columns",
     "Kernel",
+    "NoisyQuery",
     "PrivateData",
     "Query",
     "RawChunk",

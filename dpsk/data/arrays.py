@@ -103,11 +103,12 @@ class ArrayRows(ChunkRows):
             def chunks() -> Iterable[Chunk]:
                 return held
 
-        shortest, longest = 0.0, math.inf if data_norm is None else data_norm
+        shortest, longest, reach = 0.0, math.inf if data_norm is None else data_norm, None
         if self._placement is not None:
             shortest, longest = SHORTEST_NORM * self._placement.scale, self._placement.longest
+            reach = np.append(self._placement.reach, [1.0] * fit_intercept)
         norm_range = (max(shortest, float(fit_intercept)), math.hypot(longest, fit_intercept))
-        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range)
+        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range, reach)
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
@@ -200,6 +201,8 @@ class _Placement:
         self.steps = columns.factor * (2.0**UNIT_BITS / self.scale)
         centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
         self.offset = np.rint(centre * self.steps)
+        farthest = np.maximum(columns.factor * (1 + np.abs(centre)), self.scale * _GRID)
+        self.reach = 2.0 ** np.ceil(np.log2(farthest))
         self.longest = float(np.linalg.norm(columns.factor * (1 + np.abs(centre))))
 
     def units(self, X: Matrix) -> tuple[Matrix, Floats, Floats, Floats | None]:

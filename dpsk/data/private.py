@@ -23,7 +23,7 @@ from ..privacy.ledger import Budget, Ledger
 from ..privacy.report import NEIGHBOURS, PrivacySpent
 from .rows import Rows
 
-__all__ = ["Batch", "PrivateData", "Query", "Sealed"]
+__all__ = ["Batch", "NoisyQuery", "PrivateData", "Query", "Sealed"]
 
 
 class Query(ABC):
@@ -49,6 +49,32 @@ class Query(ABC):
     @abstractmethod
     def __call__(self, chunk: Any) -> Integers:
         """Return the sum over the rows of one chunk: a Chunk, or a RawChunk for data in the user's units."""
+
+
+class NoisyQuery(ABC):
+    """A release whose noise goes into the computation instead of onto its result: query and mechanism in one.
+
+    It sees rows and random bits, so it belongs to the trusted core, and proves the guarantee of its ``cost`` itself.
+    """
+
+    label: str
+    """What the release is called in reports."""
+
+    adjacency: str
+    """The neighbours for which it keeps its cost."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """The price of one release, whatever the rows."""
+
+    @abstractmethod
+    def check(self, rows: Rows) -> None:
+        """Raise ValueError if it was not prepared for the public facts of these rows; called before it is paid."""
+
+    @abstractmethod
+    def __call__(self, rows: Rows, bits: Bits) -> Floats:
+        """Return one release. It has been paid for."""
 
 
 class Sealed:
@@ -298,6 +324,20 @@ class PrivateData:
                 raise TypeError(f"{type(mechanism).__name__} changed the shape of {sealed!r}")
             scaled: Floats | NDArray[Any] = released * sealed.unit
         return scaled
+
+    def draw(self, query: NoisyQuery) -> Floats:
+        """Pay for a release that has its noise inside, then return it.
+
+        Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price does not fit.
+        """
+        if not isinstance(query, NoisyQuery):
+            raise TypeError(f"draw takes a NoisyQuery, not {type(query).__name__}")
+        if query.adjacency != self.adjacency:
+            raise ValueError(f"{query.label!r} was prepared for adjacency={query.adjacency!r}, not {self.adjacency!r}")
+        query.check(self._rows)
+        self._pay(query.cost, query.label)
+        with np.errstate(all="ignore"):
+            return query(self._rows, self._bits)
 
     def report(self) -> PrivacySpent:
         """Return the guarantee and what was released so far, as frozen plain data."""

@@ -126,6 +126,13 @@ class Chunk:
         """The l2 norm of every row."""
         return self.scale * self.norm
 
+    def dense(self, rows: slice) -> Floats:
+        """Return some rows of (units - offset, constant)."""
+        units = self.units[rows].toarray() if sp.issparse(self.units) else self.units[rows]
+        if self.offset is not None:
+            units = units - self.offset
+        return units if self.constant is None else np.column_stack([units, self.constant[rows]])
+
     def squared(self) -> Chunk:
         """Return the rows with every entry squared, on the same grid, without intercept and memory."""
         if self.offset is not None or self.constant is not None:
@@ -155,12 +162,17 @@ class Chunk:
 
     def scores_along(self, line: Line) -> tuple[Floats, Floats]:
         """Return the scores at the start of a line and their change per step; remember both."""
+        start, step = self.products_along(line)
+        return self._scaled(start, line.start), self._scaled(step, line.step)
+
+    def products_along(self, line: Line) -> tuple[Floats, Floats]:
+        """Return the same before the rows' scales: exact for rows of any size."""
         start = self.memory.recall(line.start)
         start = self._product(line.start) if start is None else start
         step = self.memory.recall_step(line.step)
         step = self._product(line.step) if step is None else step
         self.memory.keep(line, start, step)
-        return self._scaled(start, line.start), self._scaled(step, line.step)
+        return start, step
 
     def total(self, residuals: Floats) -> Integers:
         """Return ``sum_i residuals[i] * (units[i] - offset, constant[i])`` in multiples of 2^-UNIT_BITS, exactly.
@@ -249,6 +261,10 @@ class Rows(Protocol):
     def norm_range(self) -> tuple[float, float]:
         """Return between what norms typical rows lie, as far as public facts tell. It is not a promise."""
 
+    @property
+    def reach(self) -> Floats | None:
+        """Return public powers of two that bound the columns, the constant's included; then all rows have one scale."""
+
     def total(self, kernel: Kernel) -> Integers:
         """Return the sum of ``kernel(chunk)`` over all chunks."""
 
@@ -266,10 +282,11 @@ class ChunkRows:
         n_features: int,
         n_parameters: int,
         norm_range: tuple[float, float],
+        reach: Floats | None = None,
     ) -> None:
         self._chunks = chunks
         self.n_rows, self.n_features, self.n_parameters = n_rows, n_features, n_parameters
-        self.norm_range = norm_range
+        self.norm_range, self.reach = norm_range, reach
 
     def total(self, kernel: Kernel) -> Integers:
         sums: Any = 0
@@ -288,7 +305,7 @@ class ChunkRows:
                 parts.append(chunk.take(indices[first:last] - start))
             start, longest = start + len(chunk), max(longest, len(chunk))
         taken = list(_joined(parts, longest))
-        return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters, self.norm_range)
+        return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters, self.norm_range, self.reach)
 
 
 def _joined(parts: list[Any], longest: int) -> Iterator[Any]:

@@ -4,6 +4,7 @@ from .adaptive_gradient import DPAGDSVC, DPAGDLogisticRegression
 from .default import DPLinearSVC, DPLogisticRegression
 from .gradient_descent import DPGradientDescentClassifier
 from .line_search import DPLineSearchClassifier
+from .objective_perturbation import ObjectivePerturbationClassifier
 from .sgd import DPSGDClassifier
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "ObjectivePerturbationClassifier",
 ]

@@ -113,10 +113,10 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         if self.batch_size is not None:
             require_number("batch_size", self.batch_size, 1, kind=Integral)
 
-    def _budget(self) -> Budget:
+    def _budget(self, n_classes: int = 2) -> Budget:
         if self.rho is None:
             return Budget.of(self.epsilon, self.delta, currency=ZCDP(), conversion=self.conversion)
-        return super()._budget()
+        return super()._budget(n_classes)
 
     def _solver(self) -> AdaptiveGradient:
         return AdaptiveGradient(

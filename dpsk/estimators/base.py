@@ -71,8 +71,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def _solver(self) -> Solver:
         """Return the solver with this estimator's parameters."""
 
-    def _budget(self) -> Budget:
-        """Return the cap of the fit."""
+    def _budget(self, n_classes: int = 2) -> Budget:
+        """Return the cap of the fit; its promise does not depend on the number of classes."""
+        del n_classes
         if self.rho is not None:
             return Budget.from_rho(self.rho, self.delta)
         return Budget.of(self.epsilon, self.delta, currency=self._currency)
@@ -132,6 +133,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         classes, codes = _encode(y, self.classes)
         n_classes = None if len(classes) == 2 else len(classes)
         if budget is not None:
+            budget = self._budget(len(classes))
             for doubt in _doubts(budget, len(y), (X.shape[1] + 1) * (n_classes or 1)):
                 warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT)
         labels = 2.0 * codes - 1 if n_classes is None else codes

@@ -81,10 +81,10 @@ class _DefaultClassifier(PrivateClassifier):
         super()._check_parameters()
         require_choice("solver", self.solver, ("auto", *SOLVERS))
 
-    def _budget(self) -> Budget:
+    def _budget(self, n_classes: int = 2) -> Budget:
         if self.rho is None and self.solver == "adaptive-gradient":  # half of its price is for choices: rho is cheaper
             return Budget.of(self.epsilon, self.delta, currency=ZCDP())
-        return super()._budget()
+        return super()._budget(n_classes)
 
     def _solver(self) -> Solver:
         return SOLVERS["gradient-descent" if self.solver == "auto" else self.solver]

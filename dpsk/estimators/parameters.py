@@ -80,6 +80,10 @@ PARAMETERS = {
 }
 """What docstrings of estimators share; each piece begins after four blanks."""
 
+PARAMETERS["penalised data"] = PARAMETERS["data"].replace(
+    "which is not penalised", "which is penalised like the other weights: the guarantee needs that"
+)
+
 
 def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
     """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""

@@ -65,7 +65,7 @@ class SampledClassifier(PrivateClassifier):
     def _sampling(self) -> Sampling:
         return Sampling(float(self.sampling_rate), self.sampling)
 
-    def _budget(self) -> Budget:
+    def _budget(self, n_classes: int = 2) -> Budget:
         whole = Budget.of(self.epsilon, self.delta, currency=self._of_all_rows)
         if self.sampling_rate == 1:
             return whole

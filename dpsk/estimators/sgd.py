@@ -138,9 +138,9 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return loss_named(self.loss, n_classes)
 
-    def _budget(self) -> Budget:
+    def _budget(self, n_classes: int = 2) -> Budget:
         if self.accountant == "rdp":
-            return super()._budget()
+            return super()._budget(n_classes)
         whole = Budget.of(self.epsilon, self.delta, currency=self._of_all_rows)  # or its error
         return Budget(whole.epsilon, whole.delta, self._plan(), float(self.steps))
 

@@ -4,6 +4,7 @@ from .amplification import BatchCost, Sampling, best_order
 from .costs import BoundedRangeCost, Cost, GaussianCost, GaussianThresholdCost, LaplaceThresholdCost, PureCost
 from .currencies import ZCDP, Currency, GaussianDP, PureDP, RenyiDP
 from .ledger import Budget, BudgetExhausted, Ledger, Release
+from .perturbation import ObjectiveDP, PerturbedMinimaCost
 from .report import PrivacySpent
 
 __all__ = [
@@ -19,6 +20,8 @@ __all__ = [
     "GaussianThresholdCost",
     "LaplaceThresholdCost",
     "Ledger",
+    "ObjectiveDP",
+    "PerturbedMinimaCost",
     "PrivacySpent",
     "PureCost",
     "PureDP",

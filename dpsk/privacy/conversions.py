@@ -34,6 +34,7 @@ __all__ = [
     "pure_rho",
     "rdp_delta",
     "rdp_epsilon",
+    "smallest_epsilon",
     "zcdp_delta",
     "zcdp_epsilon",
     "zcdp_rho",
@@ -71,7 +72,7 @@ def largest_within(price_of: Callable[[float], float], price: float) -> float:
     return x
 
 
-def _smallest_epsilon(delta_of: Callable[[float], float], delta: float, upper: float) -> float:
+def smallest_epsilon(delta_of: Callable[[float], float], delta: float, upper: float) -> float:
     """Return the smallest ``epsilon >= 0`` with ``delta_of(epsilon) <= delta``, from the safe side."""
     if delta_of(0.0) <= delta:
         return 0.0
@@ -145,7 +146,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     _check(delta=delta, mu=mu)
     if mu > _HUGE:
         return math.inf
-    return _smallest_epsilon(lambda e: gaussian_delta(e, mu), delta, max(mu, mu * mu, 1e-300))
+    return smallest_epsilon(lambda e: gaussian_delta(e, mu), delta, max(mu, mu * mu, 1e-300))
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -194,7 +195,7 @@ def zcdp_epsilon(delta: float, rho: float) -> float:
     if rho > _HUGE:
         return math.inf
     upper = rho + 2 * math.sqrt(-rho * math.log(delta))
-    return _smallest_epsilon(lambda e: zcdp_delta(e, rho), delta, max(upper, 1e-300))
+    return smallest_epsilon(lambda e: zcdp_delta(e, rho), delta, max(upper, 1e-300))
 
 
 def zcdp_rho(epsilon: float, delta: float) -> float:

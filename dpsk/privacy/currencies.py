@@ -20,7 +20,7 @@ from typing import Protocol
 from . import conversions
 from .costs import Cost
 
-__all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP"]
+__all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP", "needs_delta"]
 
 
 class Currency(Protocol):
@@ -49,7 +49,8 @@ class Currency(Protocol):
         """Return the limit that protects ``size`` rows together when ``limit`` protects one."""
 
 
-def _needs_delta(name: str, delta: float) -> None:
+def needs_delta(name: str, delta: float) -> None:
+    """Raise ValueError unless ``delta`` is positive and below 1."""
     if not 0 < delta < 1:
         raise ValueError(
             f"delta={delta!r} must lie strictly between 0 and 1 for a budget kept in {name}; "
@@ -67,7 +68,7 @@ class ZCDP:
         return cost.rho
 
     def limit(self, epsilon: float, delta: float) -> float:
-        _needs_delta(self.name, delta)
+        needs_delta(self.name, delta)
         return conversions.zcdp_rho(epsilon, delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
@@ -94,7 +95,7 @@ class GaussianDP:
         return cost.mu * cost.mu
 
     def limit(self, epsilon: float, delta: float) -> float:
-        _needs_delta(self.name, delta)
+        needs_delta(self.name, delta)
         return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
@@ -130,7 +131,7 @@ class RenyiDP:
         return cost.rdp(self.order)
 
     def limit(self, epsilon: float, delta: float) -> float:
-        _needs_delta(self.name, delta)
+        needs_delta(self.name, delta)
         if self.delta(0.0, epsilon) >= delta:
             raise ValueError(
                 f"order={self.order!r} is too small to promise epsilon={epsilon!r} at delta={delta!r}: raise the order"

@@ -4,6 +4,16 @@ from .armijo import ArmijoGains
 from .gradient import GradientSum
 from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
+from .minimizers import PerturbedMinima
 from .moments import Moments
 
-__all__ = ["ArmijoGains", "GradientSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms"]
+__all__ = [
+    "ArmijoGains",
+    "GradientSum",
+    "LossesAlong",
+    "Magnitudes",
+    "Moments",
+    "PerturbedMinima",
+    "Positions",
+    "RowNorms",
+]

@@ -39,9 +39,9 @@ _NAMES_OUTSIDE = {
 _NAMES_INSIDE = {
     "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "BudgetExhausted", "Columns", "Cost", "Floats", "Gaussian",
     "GaussianDP", "GradientSum", "Hinge", "HuberHinge", "Integers", "L2", "Laplace", "Logistic", "Loss",
-    "LossesAlong", "Magnitudes", "Mechanism", "Moments", "NoisyMin", "NormGamma", "OneVsRest", "Penalty",
-    "PermuteAndFlip", "Positions", "PrivateData", "PureDP", "RenyiDP", "RowNorms", "Sampling", "Sigmoid", "Softmax",
-    "Solver", "SquaredHinge", "ZCDP", "run", "typical_norm",
+    "LossesAlong", "Magnitudes", "Mechanism", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty",
+    "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RenyiDP", "RowNorms", "Sampling",
+    "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "run", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",

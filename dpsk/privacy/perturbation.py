@@ -1,0 +1,202 @@
+"""What objective perturbation costs, and the currency in which such a release adds up with Gaussian ones.
+
+The method: minimise a sum of convex losses plus ``lam/2 * ||w||^2 + b.w`` with a Gaussian b, and release the minimiser
+(Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith & Thakurta 2012; Redberg, Koskela & Wang 2023).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from . import conversions
+from .costs import Cost, positive_integer
+from .currencies import needs_delta
+
+__all__ = ["ObjectiveDP", "PerturbedMinimaCost"]
+
+
+@dataclass(frozen=True)
+class PerturbedMinimaCost:
+    """``n_minima`` minimisers released together, each of its own perturbed objective over the same rows.
+
+    Parameters
+    ----------
+    strength : float
+        The most that neighbours can change a gradient, over the standard deviation of b: of all minima together, the
+        root of the sum of squares.
+    shift : float
+        mu of the Gaussian noise that covers how far the points released may be from the minimisers.
+    log_determinant : float
+        The sum over minima of log(1 + beta/lam): ``beta`` bounds ||Hessian|| of one row, ``lam`` is the penalty.
+    n_minima : int
+        How many minimisers, with equal shares of ``strength``.
+    replaced : bool
+        Whether neighbours replace a row, rather than that one leaves.
+
+    Formal guarantee
+    ----------------
+    Each row's loss must be phi(x.w) with phi and x fixed by the row, phi convex, phi' Lipschitz and of one sign. Then
+    b -> w is a Lipschitz bijection, and the privacy loss of w is that of b plus a log-ratio of determinants. The latter
+    is at most log(1 + beta/lam), because a row adds a matrix of rank one to a Hessian that is at least lam. For the
+    former: the row has the gradient k*v with k in [0, 1] and a fixed v, so the loss is convex in k and at most the
+    larger of 0 and A, the loss of a Gaussian shifted by v. b is independent of all that came before, hence
+
+        delta(epsilon) <= sum over corners c of  dG(epsilon - log_determinant; mu_c),
+
+    where dG is the profile of Gaussian DP and a corner chooses for each minimum whether its A counts, since a maximum's
+    hockey-stick is at most the sum of those of its members. A replaced row has two gradients and four corners: none,
+    either of them at half the strength, and both. Given w, the point released is a fixed function of the data
+    at most (shift of the noise) away: one more Gaussian. Numerically the bound is at most 1 % above the truth for one
+    minimum (tests).
+    """
+
+    strength: float
+    shift: float
+    log_determinant: float
+    n_minima: int = 1
+    replaced: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("strength", "shift", "log_determinant"):
+            value = getattr(self, name)
+            if not (value > 0 and math.isfinite(value)):
+                raise ValueError(f"{name}={value!r} must be a positive finite number")
+            object.__setattr__(self, name, float(value))
+        object.__setattr__(self, "n_minima", positive_integer("n_minima", self.n_minima))
+
+    @property
+    def epsilon(self) -> float:
+        return math.inf
+
+    @property
+    def rho(self) -> float:
+        return math.inf  # at small orders the determinant costs more than any multiple of the order
+
+    @property
+    def mu(self) -> float:
+        return math.inf
+
+    @property
+    def mu_squared(self) -> float:
+        """The Gaussian part: of b and of the noise of the release."""
+        return self.strength**2 + self.shift**2
+
+    def rdp(self, order: float) -> float:
+        """Return the Renyi divergence: the moments of max(0, A) in closed form; of the sum over corners if replaced."""
+        a, s = order, self.strength / math.sqrt(self.n_minima)
+        if self.replaced:
+            moments = np.logaddexp.reduce([0.0, *[math.log(2) + a * (a - 1) * s * s / 8], a * (a - 1) * s * s / 2])
+        else:
+            moments = np.logaddexp(log_ndtr(-s / 2), a * (a - 1) * s * s / 2 + log_ndtr((a - 0.5) * s))
+        return float(self.log_determinant + self.n_minima * moments / (a - 1) + a * self.shift**2 / 2)
+
+    def dominating_rdp(self, order: float) -> float:
+        return math.inf
+
+    def delta(self, epsilon: float) -> float:
+        return _delta(epsilon, self.mu_squared, self.strength**2, self.log_determinant, self.n_minima, self.replaced)
+
+
+def _delta(epsilon: float, limit: float, least: float, log_determinant: float, n_minima: int, replaced: bool) -> float:
+    """Return the sum over corners: a minimum whose A does not count leaves its part of ``least`` out of ``limit``."""
+    left = epsilon - log_determinant
+    if not left >= 0:
+        return 1.0
+    total = 0.0
+    for quarters, count in _corners(n_minima, replaced):
+        missing = quarters / (4 * n_minima) * least
+        total += count * conversions.gaussian_delta(left, math.sqrt(max(limit - missing, 0.0)))
+    return min(1.0, total)
+
+
+@lru_cache(maxsize=64)
+def _corners(n_minima: int, replaced: bool) -> list[tuple[int, float]]:
+    """Return how many quarters of a minimum's squared strength a corner misses, and how many corners miss so many."""
+    one = [1.0, 0.0, 0.0, 2.0, 1.0] if replaced else [1.0, 0.0, 0.0, 0.0, 1.0]
+    counts = np.ones(1)
+    for _ in range(n_minima):
+        counts = np.convolve(counts, one)
+    return [(quarters, float(count)) for quarters, count in enumerate(counts) if count]
+
+
+@dataclass(frozen=True)
+class ObjectiveDP:
+    """Prices are mu squared, and once in a run the minima of perturbed objectives may be bought.
+
+    Parameters
+    ----------
+    log_determinant : float
+        The part of epsilon that is set aside for determinants.
+    least : float
+        The least squared strength that the minima are bought at: more than half of the limit, so that they are bought
+        at most once.
+    n_minima, replaced : int, bool
+        As in :class:`PerturbedMinimaCost`.
+
+    Formal guarantee
+    ----------------
+    For each corner of the minima the run is dominated by one of Gaussian releases only, whose prices add up to at most
+    the limit less what the corner misses; by the filter theorem of Gaussian DP (Smith & Thakurta 2022; Koskela, Tobaben
+    & Honkela 2023) that is dG(epsilon - log_determinant; root of it). The sum over corners bounds delta for every
+    choice of prices. A run that buys no minima is one of the corners, with more of epsilon left.
+    """
+
+    log_determinant: float
+    least: float
+    n_minima: int = 1
+    replaced: bool = False
+    name = "mu**2"
+
+    @classmethod
+    def plan(cls, epsilon: float, delta: float, log_determinant: float, n_minima: int, *, replaced: bool) -> Self:
+        """Return the currency for this promise; minima have to cost two thirds of the limit at least."""
+        needs_delta(cls.name, delta)
+        if not 0 < log_determinant < epsilon:
+            raise ValueError(f"log_determinant={log_determinant!r} must lie strictly between 0 and epsilon={epsilon!r}")
+
+        def delta_of(limit: float) -> float:
+            return _delta(epsilon, limit, 2 / 3 * limit, log_determinant, n_minima, replaced)
+
+        limit = conversions.largest_within(delta_of, delta)
+        return cls(log_determinant, 2 / 3 * limit, n_minima, replaced)
+
+    def price(self, cost: Cost) -> float:
+        if not isinstance(cost, PerturbedMinimaCost):
+            return cost.mu * cost.mu
+        planned = (
+            cost.log_determinant <= self.log_determinant
+            and cost.strength**2 >= self.least
+            and (cost.n_minima, cost.replaced) == (self.n_minima, self.replaced)
+        )
+        return cost.mu_squared if planned else math.inf
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        needs_delta(self.name, delta)
+        return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        if delta <= 0 or 2 * self.least <= limit:
+            return math.inf
+        return conversions.smallest_epsilon(lambda e: self.delta(limit, e), delta, self.log_determinant + limit + 1)
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        if 2 * self.least <= limit:
+            return 1.0  # the minima could be bought twice
+        return _delta(epsilon, limit, self.least, self.log_determinant, self.n_minima, self.replaced)
+
+    def rho(self, limit: float) -> None:
+        return None
+
+    def for_group(self, limit: float, size: int) -> float:
+        if size == 1:
+            return limit
+        raise ValueError(
+            "objective perturbation gives no statement for groups of rows; a budget kept in rho or mu**2 does, for "
+            "instance with solver='gradient-descent'"
+        )

@@ -1,0 +1,256 @@
+"""Minimisers of perturbed objectives: the noise is inside, and the error of the solver has a sure bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
+from ..data.private import NoisyQuery
+from ..data.rows import Chunk, Line, Rows
+from ..losses import Loss, MarginLoss, OneVsRest
+from ..mechanisms.additive import noise_scale
+from ..mechanisms.base import positive
+from ..mechanisms.exact import Floats, Integers, rounded_gaussian
+from ..mechanisms.randomness import Bits
+from ..privacy.costs import positive_integer
+from ..privacy.perturbation import PerturbedMinimaCost
+from .newton import minima
+
+__all__ = ["PerturbedMinima"]
+
+_ROUNDING = 2.0**-53
+_LIMBS = 3  # of UNIT_BITS bits each: a residual to its last bit
+_BLOCK = 512  # rows of which a Hessian is summed exactly, in any order
+_FACTOR_BITS = 13  # of the entries of rows in a Hessian
+_WEIGHT_BITS = 18  # of the curvatures
+_NOISE_BITS = 40  # b is that much finer than its standard deviation
+_LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
+
+
+class PerturbedMinima(NoisyQuery):
+    """The minimiser of ``sum_i f_i(w) + penalty/2 ||w||^2 + b.w`` with Gaussian b, released with a little noise.
+
+    f_i is the loss of row i, shortened to norm ``longest`` (with its constant), and flattened where its gradient would
+    exceed ``clip``: the gradient of f_i is the gradient of the shortened row, clipped, so that noise is scaled to the
+    clip and curvature to the rows. For several classes one such minimiser per class, against all others.
+
+    Formal guarantee
+    ----------------
+    That of :class:`~dpsk.privacy.PerturbedMinimaCost`. Its conditions: for a convex margin loss with a falling phi, f_i
+    is a convex function of x_i.w whose derivative is Lipschitz and falls in absolute value no further than clip/||x_i||
+    (:meth:`~dpsk.losses.MarginLoss.flattened`), and its Hessian has rank one and a norm of at most
+    ``beta = longest^2 * curvature_below(clip/longest)``. b is a continuous Gaussian that is rounded to a fine grid
+    after it is drawn: the rounding is an error of the gradient. The point released has a gradient of at most
+    ``tolerance``, fixed beforehand: computed from exact sums, plus a bound on what rounding does to each row's
+    derivative, plus the rounding of b. It is hence within tolerance/penalty of the minimiser, whatever the solver did,
+    and noise for twice that distance covers it.
+    """
+
+    label = "minimum"
+
+    def __init__(
+        self,
+        loss: Loss,
+        n_rows: int,
+        n_parameters: int,
+        *,
+        clip: float,
+        longest: float,
+        penalty: float,
+        strength: float,
+        shift: float,
+        adjacency: str,
+    ) -> None:
+        self.loss, self.n_classes = _binary(loss)
+        self.longest, self.penalty = check_clip(longest), positive("penalty", penalty)
+        self.clip = min(check_clip(clip), self.longest * self.loss.lipschitz)
+        self.adjacency, self.n_rows = adjacency, positive_integer("n_rows", n_rows)
+        self.shape = n_parameters, self.n_classes or 1
+        self.curvature = self.loss.curvature_below(self.clip / self.longest)
+        beta = self.largest_curvature(loss, self.clip, self.longest)
+        log_determinant = self.shape[1] * math.log1p(beta / self.penalty) * (1 + 2.0**-40)
+        replaced = adjacency == "replace"
+        self._cost = PerturbedMinimaCost(strength, shift, log_determinant, self.shape[1], replaced)
+        # b, in integers
+        change = self.clip * (2 if replaced else 1)
+        each = strength / math.sqrt(self.shape[1])
+        self._unit = power_of_two_above(change / each) * 2.0**-_NOISE_BITS
+        self._sigma = noise_scale(change / self._unit, each)
+        # what is known of every gradient before the rows are seen
+        largest_b = self._sigma * self._unit * (math.sqrt(n_parameters) + 40)  # exceeded with probability e^-800
+        all_rows = n_rows * self.clip
+        per_row = self.longest * (16 + 4 * self.loss.conditioning) + 4 * math.sqrt(n_parameters) * self.clip
+        self._error = _ROUNDING * (n_rows * per_row + 16 * math.sqrt(n_parameters) * (all_rows + largest_b))
+        self._error += math.sqrt(n_parameters) * self._unit / 2
+        self.smoothness = n_rows * beta + self.penalty
+        noise = _LOOSE / math.sqrt(self.smoothness)
+        self.tolerance = max(noise * self.penalty * shift / (2 * math.sqrt(self.shape[1])), 8 * self._error)
+        # the release, in integers: rounding moves two points apart by at most 1 per coordinate
+        farthest = (all_rows + largest_b) / self.penalty
+        away = 2 * self.tolerance / self.penalty * (1 + 2.0**-40)
+        self._grid = max(power_of_two_above(away) * 2.0**-20, power_of_two_above(farthest) * 2.0**-60)
+        self._cover = noise_scale(math.sqrt(self.shape[1]) * (away / self._grid + math.sqrt(n_parameters)), shift)
+
+    @staticmethod
+    def largest_curvature(loss: Loss, clip: float, longest: float) -> float:
+        """Return beta: a bound on the second derivative of one row's part in any direction."""
+        return longest**2 * _binary(loss)[0].curvature_below(clip / longest)
+
+    @property
+    def cost(self) -> PerturbedMinimaCost:
+        return self._cost
+
+    def check(self, rows: Rows) -> None:
+        if (rows.n_rows, rows.n_parameters) != (self.n_rows, self.shape[0]):
+            raise ValueError(
+                f"a minimum over {self.n_rows} rows and {self.shape[0]} parameters was prepared, but there are "
+                f"{rows.n_rows} and {rows.n_parameters}"
+            )
+
+    def __call__(self, rows: Rows, bits: Bits) -> Floats:
+        drawn = rounded_gaussian(self._sigma, math.prod(self.shape), bits)
+        objectives = _SumOverRows(self, rows, drawn.reshape(self.shape).astype(np.float64) * self._unit)
+        enough = (self.tolerance - self._error) * (1 - 2.0**-20)  # norms are rounded as well
+        first, second = _two_parts(minima(objectives, self.shape, enough))
+        w = first + second  # where the last gradient was computed
+        noise = rounded_gaussian(self._cover, w.size, bits).reshape(w.shape)
+        steps: Integers = np.rint(w / self._grid).astype(np.int64) + noise
+        released: Floats = steps.astype(np.float64) * self._grid
+        return released if self.n_classes is not None else released[:, 0]
+
+
+def _binary(loss: Loss) -> tuple[MarginLoss, int | None]:
+    """Return the loss of each problem, and how many classes there are where more than two."""
+    one, n_classes = (loss.loss, loss.n_classes) if isinstance(loss, OneVsRest) else (loss, None)
+    if not isinstance(one, MarginLoss) or one.corner(np.ones(1)) is None or not math.isfinite(one.conditioning):
+        raise ValueError(
+            "objective perturbation is proved for smooth convex margin losses and one-vs-rest of these, not for "
+            f"{loss!r}: a row of the softmax changes a determinant by more than one factor"
+        )
+    return one, n_classes
+
+
+class _SumOverRows:
+    """The objectives of :class:`PerturbedMinima`: sums of integers, the same for every chunking and storage."""
+
+    def __init__(self, what: PerturbedMinima, rows: Rows, b: Floats) -> None:
+        self._what, self._rows, self._b = what, rows, b
+        self.convexity, self.smoothness = what.penalty, what.smoothness
+        self._spacing = power_of_two_above(what.clip) * 2.0**-UNIT_BITS
+
+    def gradient(self, w: Floats) -> Floats:
+        line = self._line(*_two_parts(w))
+
+        def kernel(chunk: Chunk) -> Integers:
+            sums, limbs = [], np.empty((len(chunk), _LIMBS), order="F")
+            for slopes, _ in self._derivatives(chunk, line):
+                for limb in limbs.T:
+                    np.trunc(slopes, out=limb)
+                    slopes -= limb
+                    slopes *= 2.0**UNIT_BITS
+                sums.append(chunk.total(limbs))
+            return np.stack(sums, axis=1)
+
+        limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, _LIMBS + 1))
+        gradient: Floats = self._rows.total(kernel) @ limb_units + self.convexity * w + self._b
+        return gradient
+
+    def hessians(self, w: Floats, damping: Floats) -> Floats:
+        what, reach, line = self._what, self._rows.reach, self._line(*_two_parts(w))
+        # what a row's weight is at most: of rows within reach, or of units within [-1, 1] that are at least 1/2 long
+        largest = what.loss.smoothness * (1.0 if reach is not None else (2 * what.longest) ** 2)
+        bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))
+
+        def kernel(chunk: Chunk) -> Integers:
+            total = np.zeros((what.shape[1], what.shape[0], what.shape[0]), dtype=np.int64)
+            if not len(chunk):
+                return total
+            shortening = self._shortening(chunk)
+            size = shortening if reach is not None else shortening * chunk.scale
+            weights = [
+                np.clip(np.rint(np.maximum(curvatures(), least) * size**2 * (2.0**bits / largest)), 0, 2.0**bits)
+                for (_, curvatures), least in zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
+            ]
+            columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.scale[0] / reach)
+            for a in range(0, len(chunk), _BLOCK):
+                block = np.rint(chunk.dense(slice(a, a + _BLOCK)) * columns)
+                for k, weight in enumerate(weights):
+                    # below 2^53 however it is added up
+                    total[k] += ((block.T * weight[a : a + _BLOCK]) @ block).astype(np.int64)
+            return total
+
+        unit = largest * 2.0 ** -(bits + 2 * _FACTOR_BITS)
+        hessians: Floats = self._rows.total(kernel).astype(np.float64) * unit
+        return hessians if reach is None else hessians * np.multiply.outer(reach, reach)
+
+    def products(self, w: Floats, damping: Floats) -> Callable[[Floats], Floats]:
+        what, (start, _) = self._what, _two_parts(w)
+
+        def multiply(direction: Floats) -> Floats:
+            step, _ = _two_parts(direction)
+            line = self._line(start, step)
+            largest = what.curvature * what.longest**2 * max(np.linalg.norm(step, axis=0).max(), 1e-300)
+            spacing = power_of_two_above(largest) * 2.0**-UNIT_BITS
+
+            def kernel(chunk: Chunk) -> Integers:
+                size = self._shortening(chunk) * chunk.scale
+                along = _columns(chunk.products_along(line)[1])
+                limit = 2.0**UNIT_BITS / chunk.norm
+                residuals = [
+                    np.clip(np.maximum(curvatures(), least) * size**2 / spacing * along[:, k], -limit, limit)
+                    for k, ((_, curvatures), least) in enumerate(
+                        zip(self._derivatives(chunk, line, at=0.0), damping * what.curvature, strict=True)
+                    )
+                ]
+                return chunk.total(np.rint(np.stack(residuals, axis=1)))
+
+            sums = self._rows.total(kernel).astype(np.float64) * (spacing * 2.0**-UNIT_BITS)
+            product: Floats = sums + self.convexity * step
+            return product
+
+        return multiply
+
+    def _shortening(self, chunk: Chunk) -> Floats:
+        """Return the factors that bring rows within ``longest``."""
+        return np.minimum(1.0, self._what.longest * (1 - 2.0**-30) / chunk.norms)
+
+    def _derivatives(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[tuple[Floats, Callable[[], Floats]]]:
+        """Yield per objective the derivatives of rows by (units - offset, constant).w, clipped, in multiples of the
+        spacing, and how to get the second ones by shortened scores; at the start of a line plus ``at`` steps.
+        """
+        what, (start, step) = self._what, chunk.products_along(line)
+        size = self._shortening(chunk) * chunk.scale
+        scores = size[:, None] * _columns(start + at * step)
+        factor, limit = size / self._spacing, (what.clip * (1 - 2.0**-30) / self._spacing) / chunk.norm
+        for k in range(what.shape[1]):
+            at_k, labels = scores[:, k], chunk.y if what.n_classes is None else np.where(chunk.y == k, 1.0, -1.0)
+            slopes = what.loss.derivative(at_k, labels) * factor
+            clipped = np.minimum(np.maximum(slopes, -limit), limit)
+            clipped[np.isnan(clipped)] = 0
+
+            def curvatures(at_k: Floats = at_k, labels: Floats = labels, flat: Any = slopes != clipped) -> Floats:
+                return np.where(flat, 0.0, what.loss.second_derivative(at_k, labels))
+
+            yield clipped, curvatures
+
+    def _line(self, start: Floats, step: Floats) -> Line:
+        """Return the line of two parts of weights, in the shape that chunks take."""
+        if self._what.n_classes is None:
+            start, step = start[:, 0], step[:, 0]
+        return Line(start, step, np.ones(1), (start + step)[None], exact=False)
+
+
+def _columns(products: Floats) -> Floats:
+    return products if products.ndim == 2 else products[:, None]
+
+
+def _two_parts(w: Floats) -> tuple[Floats, Floats]:
+    """Return two weights with exact products whose sum is a float: ``w``, or nearly."""
+    first, _ = weights_on_grid(w)
+    size = np.abs(w).sum(axis=0).max(initial=0.0)
+    second, _ = weights_on_grid(w - first, power_of_two_above(size) * 2.0**-52 if size > 0 else 0.0)
+    return first, second
