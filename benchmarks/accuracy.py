@@ -31,9 +31,11 @@ from dpsk import (
     DPLineSearchClassifier,
     DPLogisticRegression,
     DPSGDClassifier,
+    ObjectivePerturbationClassifier,
 )
 
 from .datasets import NAMES, load
+from .solvers.objective_perturbation import ApproximateMinima, GaussianObjective, PureObjective
 
 RESULTS = Path(__file__).parent / "results"
 CSV = RESULTS / "accuracy.csv"
@@ -72,6 +74,11 @@ CONFIGURATIONS = {
     "line search SVM paper": DPLineSearchClassifier(alpha=ALPHA, loss="hinge", **BLSGD_PAPER),
     "DP-SGD SVM": DPSGDClassifier(loss="hinge"),
     "DP-Adam SVM": DPSGDClassifier(loss="hinge", optimizer="adam"),
+    "objective perturbation": ObjectivePerturbationClassifier(bounds=(0, 1)),
+    "objective perturbation SVM": ObjectivePerturbationClassifier(bounds=(0, 1), loss="huber_hinge"),
+    "objective perturbation 2011": PureObjective(),
+    "objective perturbation 2012": GaussianObjective(),
+    "AMP": ApproximateMinima(),
 }
 BASELINES = {
     "not private": LogisticRegression(C=1.0, max_iter=2000),

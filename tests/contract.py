@@ -10,13 +10,16 @@ from dpsk import (
     DPLineSearchClassifier,
     DPLogisticRegression,
     DPSGDClassifier,
+    ObjectivePerturbationClassifier,
 )
 
 ADAPTIVE = [DPAGDLogisticRegression, DPAGDSVC]
 STANDARDISING = [DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier]
 SAMPLED = [DPLineSearchClassifier, DPSGDClassifier]
-ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED]
+PERTURBING = [ObjectivePerturbationClassifier]
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *PERTURBING]
 each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
+each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in PERTURBING])
 each_with_rho = pytest.mark.parametrize("Estimator", [*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
 each_standardising = pytest.mark.parametrize("Estimator", STANDARDISING)

@@ -127,11 +127,13 @@ class Chunk:
         return self.scale * self.norm
 
     def dense(self, rows: slice) -> Floats:
-        """Return some rows of (units - offset, constant)."""
+        """Return a copy of some rows of (units - offset, constant)."""
+        dense = np.empty((len(self.scale[rows]), self.units.shape[1] + (self.constant is not None)))
         units = self.units[rows].toarray() if sp.issparse(self.units) else self.units[rows]
-        if self.offset is not None:
-            units = units - self.offset
-        return units if self.constant is None else np.column_stack([units, self.constant[rows]])
+        np.subtract(units, 0.0 if self.offset is None else self.offset, out=dense[:, : units.shape[1]])
+        if self.constant is not None:
+            dense[:, -1] = self.constant[rows]
+        return dense
 
     def squared(self) -> Chunk:
         """Return the rows with every entry squared, on the same grid, without intercept and memory."""

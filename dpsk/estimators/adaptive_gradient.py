@@ -8,7 +8,7 @@ from typing import Any
 from ..losses import Hinge, Loss, OneVsRest
 from ..privacy import ZCDP, Budget
 from ..solvers.adaptive_gradient import AdaptiveGradient
-from .base import PrivateClassifier
+from .base import Facts, PrivateClassifier
 from .linear import Probabilities, loss_named
 from .parameters import PARAMETERS, require_choice, require_number
 
@@ -113,10 +113,10 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         if self.batch_size is not None:
             require_number("batch_size", self.batch_size, 1, kind=Integral)
 
-    def _budget(self, n_classes: int = 2) -> Budget:
+    def _budget(self, facts: Facts | None = None) -> Budget:
         if self.rho is None:
             return Budget.of(self.epsilon, self.delta, currency=ZCDP(), conversion=self.conversion)
-        return super()._budget(n_classes)
+        return super()._budget(facts)
 
     def _solver(self) -> AdaptiveGradient:
         return AdaptiveGradient(

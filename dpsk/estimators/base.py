@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NoReturn, Self
 
@@ -31,7 +32,16 @@ from .exact import minimise
 from .linear import linear_scores
 from .parameters import as_bounds, require_choice, require_number
 
-__all__ = ["PrivateClassifier"]
+__all__ = ["Facts", "PrivateClassifier"]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is public about the data of a fit: weights are counted per class."""
+
+    n_rows: int
+    n_weights: int
+    n_classes: int
 
 
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -71,9 +81,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def _solver(self) -> Solver:
         """Return the solver with this estimator's parameters."""
 
-    def _budget(self, n_classes: int = 2) -> Budget:
-        """Return the cap of the fit; its promise does not depend on the number of classes."""
-        del n_classes
+    def _budget(self, facts: Facts | None = None) -> Budget:
+        """Return the cap of the fit. Before the data are seen facts are None; they may change the currency only."""
+        del facts
         if self.rho is not None:
             return Budget.from_rho(self.rho, self.delta)
         return Budget.of(self.epsilon, self.delta, currency=self._currency)
@@ -133,8 +143,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         classes, codes = _encode(y, self.classes)
         n_classes = None if len(classes) == 2 else len(classes)
         if budget is not None:
-            budget = self._budget(len(classes))
-            for doubt in _doubts(budget, len(y), (X.shape[1] + 1) * (n_classes or 1)):
+            facts = Facts(len(y), X.shape[1] + bool(self.fit_intercept), len(classes))
+            budget = self._budget(facts)
+            for doubt in _doubts(budget, len(y), facts.n_weights * (n_classes or 1)):
                 warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT)
         labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
-from ..losses import Loss
-from ..privacy import ZCDP, Budget, GaussianDP
+from ..data import PrivateData
+from ..losses import Loss, Softmax
+from ..mechanisms.exact import Floats
+from ..penalties import Penalty
+from ..privacy import ZCDP, Budget, GaussianDP, ObjectiveDP
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from ..solvers.gradient_descent import GradientDescent
-from .base import PrivateClassifier
+from ..solvers.objective_perturbation import ObjectivePerturbation
+from .base import Facts, PrivateClassifier
 from .linear import Probabilities, loss_named
+from .objective_perturbation import objective_budget, public_precision
 from .parameters import PARAMETERS, require_choice
 
 __all__ = ["DPLinearSVC", "DPLogisticRegression"]
 
-SOLVERS: dict[str, Solver] = {"gradient-descent": GradientDescent(), "adaptive-gradient": AdaptiveGradient()}
-"""What ``solver`` may be besides "auto"."""
+
+@dataclass(frozen=True)
+class Planned:
+    """The solver that the budget was planned for."""
+
+    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+        perturbs = isinstance(data.currency, ObjectiveDP)
+        solver: Solver = ObjectivePerturbation() if perturbs else GradientDescent()
+        return solver.iterates(data, loss, penalty, shape)
+
+
+SOLVERS: dict[str, Solver] = {
+    "auto": Planned(),
+    "gradient-descent": GradientDescent(),
+    "adaptive-gradient": AdaptiveGradient(),
+    "objective-perturbation": ObjectivePerturbation(),
+}
+"""What ``solver`` may be."""
+
+PRECISE = 10_000.0
+"""From which precision on "auto" solves a perturbed objective: benchmarks/results/seat.md."""
 
 _PARAMETERS = f"""
     Nothing has to be tuned: clip, step size and number of steps follow from the numbers of rows, columns and classes,
@@ -32,10 +58,13 @@ _PARAMETERS = f"""
         terms of scikit-learn's C.
     {PARAMETERS["columns"] % '"private"'}
     {PARAMETERS["data"]}
-    solver : {{"auto", "gradient-descent", "adaptive-gradient"}}, default="auto"
+    solver : {{"auto", "gradient-descent", "adaptive-gradient", "objective-perturbation"}}, default="auto"
         "gradient-descent" is noisy descent on all rows with momentum (:class:`~dpsk.DPGradientDescentClassifier`),
-        "adaptive-gradient" DP-AGD (Lee & Kifer 2018). "auto" is the former: it is at least as accurate wherever we
-        measured (benchmarks/results/accuracy.md).
+        "adaptive-gradient" DP-AGD (Lee & Kifer 2018), "objective-perturbation" one convex problem with noise inside
+        (:class:`~dpsk.ObjectivePerturbationClassifier`; the intercept is penalised, and there is no rho). "auto" is the
+        first, which is the most accurate where noise matters (benchmarks/results/accuracy.md); with two classes and so
+        many rows or so large an epsilon that it hardly does, the last, which is faster and exact on correlated columns
+        (benchmarks/results/seat.md).
     {PARAMETERS["running"]}
 """
 
@@ -79,15 +108,33 @@ class _DefaultClassifier(PrivateClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        require_choice("solver", self.solver, ("auto", *SOLVERS))
+        require_choice("solver", self.solver, tuple(SOLVERS))
+        if self.rho is not None and self.solver == "objective-perturbation":
+            raise ValueError(
+                f"rho={self.rho!r} cannot be combined with solver='objective-perturbation', which keeps no rho: give "
+                "epsilon and delta, or choose another solver"
+            )
 
-    def _budget(self, n_classes: int = 2) -> Budget:
+    def _budget(self, facts: Facts | None = None) -> Budget:
+        if self.solver == "objective-perturbation" or self._is_precise(facts):
+            if facts is not None and isinstance(self._loss(facts.n_classes), Softmax):
+                raise ValueError(
+                    f"solver='objective-perturbation' is not proved for a softmax of {facts.n_classes} classes: use "
+                    "ObjectivePerturbationClassifier, which sets each class against all others, or another solver"
+                )
+            return objective_budget(self.epsilon, self.delta, None, facts, replaced=self.adjacency == "replace")
         if self.rho is None and self.solver == "adaptive-gradient":  # half of its price is for choices: rho is cheaper
             return Budget.of(self.epsilon, self.delta, currency=ZCDP())
-        return super()._budget(n_classes)
+        return super()._budget(facts)
+
+    def _is_precise(self, facts: Facts | None) -> bool:
+        """Return whether "auto" is a perturbed objective."""
+        if self.solver != "auto" or self.rho is not None or facts is None or facts.n_classes > 2:
+            return False
+        return public_precision(self.epsilon, self.delta, facts, replaced=self.adjacency == "replace") > PRECISE
 
     def _solver(self) -> Solver:
-        return SOLVERS["gradient-descent" if self.solver == "auto" else self.solver]
+        return SOLVERS[self.solver]
 
 
 class DPLogisticRegression(Probabilities, _DefaultClassifier):

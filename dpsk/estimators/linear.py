@@ -45,13 +45,19 @@ class Probabilities:
     """``predict_proba`` and ``predict_log_proba`` of a classifier whose scores are log-odds."""
 
     decision_function: Any
+    _one_vs_rest = False
+    """Whether scores of several classes are log-odds against all others, rather than logarithms of probabilities."""
+
+    def _log_odds(self, X: Any) -> Floats:
+        scores: Floats = self.decision_function(X)
+        return log_expit(scores) if self._one_vs_rest and scores.ndim == 2 else scores
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of ``classes_``.
 
         Noise makes scores too large where rows are few; the probabilities are then too close to 0 and 1.
         """
-        scores = self.decision_function(X)
+        scores = self._log_odds(X)
         probabilities: Floats
         if scores.ndim == 1:
             probabilities = np.column_stack([expit(-scores), expit(scores)])
@@ -61,7 +67,7 @@ class Probabilities:
 
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of the probability of each class."""
-        scores = self.decision_function(X)
+        scores = self._log_odds(X)
         logarithms: Floats
         if scores.ndim == 1:
             logarithms = np.column_stack([log_expit(-scores), log_expit(scores)])

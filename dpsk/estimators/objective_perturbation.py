@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..losses import HuberHinge, Logistic, Loss, MarginLoss, OneVsRest
-from ..privacy import Budget, ObjectiveDP
-from ..solvers.objective_perturbation import ObjectivePerturbation
-from .base import PrivateClassifier
+from ..privacy import Budget, ObjectiveDP, conversions
+from ..solvers.objective_perturbation import PRECISE, ObjectivePerturbation
+from .base import Facts, PrivateClassifier
 from .linear import SMOOTH_LOSSES, ProbabilitiesOfLogLoss
 from .parameters import PARAMETERS, require_choice, require_clip, require_part
 
-__all__ = ["ObjectivePerturbationClassifier", "objective_budget"]
+__all__ = ["ObjectivePerturbationClassifier", "objective_budget", "public_precision"]
 
 
-# Of epsilon, for determinants: at most so large a part, and at most so much
-DETERMINANT_SHARE, LARGEST_LOG_DETERMINANT = 0.15, 10.0
+# Of epsilon, for determinants: where noise matters, where it hardly does, and at most so much for each of them
+DETERMINANT_SHARE, LARGEST_SHARE, LARGEST_LOG_DETERMINANT = 0.15, 0.5, 10.0
 
 
-def objective_budget(epsilon: float, delta: float, share: float | None, n_classes: int, *, replaced: bool) -> Budget:
+def public_precision(epsilon: float, delta: float, facts: Facts, *, replaced: bool) -> float:
+    """Return how many typical gradients outweigh the noise of a class's weights, if the budget bought a single one."""
+    mu = conversions.gaussian_mu(float(epsilon), float(delta)) / (2 if replaced else 1)
+    return mu * facts.n_rows / math.sqrt(facts.n_weights)
+
+
+def objective_budget(
+    epsilon: float, delta: float, share: float | None, facts: Facts | None, *, replaced: bool
+) -> Budget:
     """Return the budget of a fit that ends in perturbed minima, one per class where there are more than two."""
     Budget.of(epsilon, delta)  # or its error
-    epsilon = float(epsilon)
-    log_determinant = min(DETERMINANT_SHARE * epsilon, LARGEST_LOG_DETERMINANT) if share is None else share * epsilon
-    n_minima = 1 if n_classes == 2 else n_classes
-    currency = ObjectiveDP.plan(epsilon, float(delta), log_determinant, n_minima, replaced=replaced)
+    epsilon, n_minima, precision = float(epsilon), 1, 0.0
+    if facts is not None:
+        n_minima = 1 if facts.n_classes == 2 else facts.n_classes
+        precision = public_precision(epsilon, delta, facts, replaced=replaced) if delta > 0 else 0.0
+    if share is None:
+        share = min(max(1.0, precision / PRECISE) * DETERMINANT_SHARE, LARGEST_SHARE)
+        share = min(share, LARGEST_LOG_DETERMINANT * n_minima / epsilon)
+    currency = ObjectiveDP.plan(epsilon, delta, share * epsilon, n_minima, replaced=replaced)
     return Budget.of(epsilon, delta, currency=currency)
 
 
@@ -49,13 +62,14 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, PrivateClassifier)
         gradient.
     determinant_share : float or None, default=None
         The part of epsilon, in (0, 1), that pays for the curvature of the objective: the larger, the less penalty is
-        needed and the more noise. None: by epsilon.
+        needed and the more noise. None: 0.15, and up to 0.5 where many rows or a large epsilon leave little noise.
     {PARAMETERS["columns"] % '"private"'}
     {PARAMETERS["penalised data"]}
     {PARAMETERS["running"]}
     """
 
     _exact_at_infinity = True
+    _one_vs_rest = True
 
     def __init__(
         self,
@@ -102,9 +116,9 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, PrivateClassifier)
         loss: MarginLoss = Logistic() if self.loss == "log_loss" else HuberHinge()
         return loss if n_classes == 2 else OneVsRest(loss, n_classes)
 
-    def _budget(self, n_classes: int = 2) -> Budget:
+    def _budget(self, facts: Facts | None = None) -> Budget:
         replaced = self.adjacency == "replace"
-        return objective_budget(self.epsilon, self.delta, self.determinant_share, n_classes, replaced=replaced)
+        return objective_budget(self.epsilon, self.delta, self.determinant_share, facts, replaced=replaced)
 
     def _solver(self) -> ObjectivePerturbation:
         return ObjectivePerturbation(self.gradient_clip)

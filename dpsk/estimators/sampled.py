@@ -10,7 +10,7 @@ from ..privacy import ZCDP, Budget, Cost, Sampling, best_order
 from ..privacy.amplification import SCHEMES
 from ..privacy.currencies import Currency, RenyiDP
 from ..solvers import Solver
-from .base import PrivateClassifier
+from .base import Facts, PrivateClassifier
 from .parameters import require_choice, require_part
 
 __all__ = ["SampledClassifier"]
@@ -65,7 +65,7 @@ class SampledClassifier(PrivateClassifier):
     def _sampling(self) -> Sampling:
         return Sampling(float(self.sampling_rate), self.sampling)
 
-    def _budget(self, n_classes: int = 2) -> Budget:
+    def _budget(self, facts: Facts | None = None) -> Budget:
         whole = Budget.of(self.epsilon, self.delta, currency=self._of_all_rows)
         if self.sampling_rate == 1:
             return whole

@@ -9,6 +9,7 @@ from ..losses import Loss
 from ..privacy import Budget, GaussianDP
 from ..privacy.pld import PlannedSteps, require_dp_accounting
 from ..solvers.sgd import SGD
+from .base import Facts
 from .linear import LOSSES, ProbabilitiesOfLogLoss, loss_named
 from .parameters import PARAMETERS, require_choice, require_clip, require_number, require_part, require_stable_steps
 from .sampled import SampledClassifier
@@ -138,9 +139,9 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     def _loss(self, n_classes: int) -> Loss:
         return loss_named(self.loss, n_classes)
 
-    def _budget(self, n_classes: int = 2) -> Budget:
+    def _budget(self, facts: Facts | None = None) -> Budget:
         if self.accountant == "rdp":
-            return super()._budget(n_classes)
+            return super()._budget(facts)
         whole = Budget.of(self.epsilon, self.delta, currency=self._of_all_rows)  # or its error
         return Budget(whole.epsilon, whole.delta, self._plan(), float(self.steps))
 

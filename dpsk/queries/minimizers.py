@@ -24,9 +24,9 @@ __all__ = ["PerturbedMinima"]
 
 _ROUNDING = 2.0**-53
 _LIMBS = 3  # of UNIT_BITS bits each: a residual to its last bit
-_BLOCK = 512  # rows of which a Hessian is summed exactly, in any order
-_FACTOR_BITS = 13  # of the entries of rows in a Hessian
-_WEIGHT_BITS = 18  # of the curvatures
+# A Hessian is summed exactly in any order: entries of rows twice, a curvature and a block of rows take 53 bits
+_FACTOR_BITS, _WEIGHT_BITS = 12, 17
+_BLOCK = 2 ** (53 - 2 * _FACTOR_BITS - _WEIGHT_BITS)
 _NOISE_BITS = 40  # b is that much finer than its standard deviation
 _LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
 
@@ -177,9 +177,10 @@ class _SumOverRows:
             ]
             columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.scale[0] / reach)
             for a in range(0, len(chunk), _BLOCK):
-                block = np.rint(chunk.dense(slice(a, a + _BLOCK)) * columns)
+                block = chunk.dense(slice(a, a + _BLOCK))
+                block *= columns
+                np.rint(block, out=block)
                 for k, weight in enumerate(weights):
-                    # below 2^53 however it is added up
                     total[k] += ((block.T * weight[a : a + _BLOCK]) @ block).astype(np.int64)
             return total
 

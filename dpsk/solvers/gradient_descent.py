@@ -18,7 +18,7 @@ from ..mechanisms import Gaussian
 from ..mechanisms.exact import Floats
 from ..penalties import Penalty
 from ..queries import GradientSum
-from .standardization import typical_norm
+from .standardization import gradient_precision, typical_norm
 
 __all__ = ["GradientDescent"]
 
@@ -34,7 +34,7 @@ class GradientDescent:
     """Heavy-ball descent in which every step buys an equal part of what is left of the budget.
 
     What is None is set from public facts (rows, weights, budget, loss) and one noisy count of row norms. All of it
-    hangs on the *precision* of one gradient bought with the whole budget: mu * rows / sqrt(weights).
+    hangs on the precision of one gradient bought with the whole budget (:func:`gradient_precision`).
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class GradientDescent:
 
     def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
         norm = typical_norm(data) if self.gradient_clip is None or self.step_size is None else 1.0
-        precision = self.precision(data, math.prod(shape))
+        precision = gradient_precision(data, math.prod(shape))
         steps = self.steps or int(np.clip(STEPS * math.sqrt(precision / 84), FEWEST, MOST))
         steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
         clip = self.gradient_clip or steepest * float(np.clip(CLIP * (precision / 42) ** 0.4, SMALLEST, LARGEST))
@@ -84,9 +84,3 @@ class GradientDescent:
             else:
                 mean = mean + (w - mean) / (step - first + 1)
                 yield mean
-
-    @staticmethod
-    def precision(data: PrivateData, weights: int) -> float:
-        """Return how many typical gradients outweigh the noise of all weights, if the budget bought a single one."""
-        mu = Gaussian.priced(data.remaining, data.currency).mu
-        return mu * data.n_rows / math.sqrt(weights) / (2 if data.adjacency == "replace" else 1)

@@ -16,13 +16,13 @@ from ..mechanisms.exact import Floats
 from ..penalties import Penalty
 from ..privacy import ObjectiveDP
 from ..queries import PerturbedMinima
-from .gradient_descent import GradientDescent
-from .standardization import typical_norm
+from .standardization import gradient_precision, typical_norm
 
 __all__ = ["ObjectivePerturbation"]
 
-# Of the gradient of a typical row at its steepest: at precision 42, and how it grows with it
-CLIP, GROWTH, SMALLEST, LARGEST = 0.3, 0.35, 0.15, 0.8
+# benchmarks/results/seat.md shows what becomes of these
+CLIP, GROWTH, SMALLEST = 0.3, 0.35, 0.15  # of a typical row's steepest gradient: at precision 42, and how it grows
+PRECISE, LARGEST = 1500.0, 4.0  # from which precision on rows longer than typical ones are left longer, and how much
 SHIFT_SHARE = 0.01  # of what the minimum costs, for the noise that covers the error of the solver
 
 
@@ -44,10 +44,10 @@ class ObjectivePerturbation:
     def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
         if not isinstance(data.currency, ObjectiveDP):
             raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {data.currency!r}")
-        longest = typical_norm(data)
-        precision = GradientDescent.precision(data, math.prod(shape))
-        part = min(max(CLIP * (precision / 42) ** GROWTH, SMALLEST), LARGEST)
-        clip = min(self.gradient_clip or part * longest, longest)
+        typical, precision = typical_norm(data), gradient_precision(data, math.prod(shape))
+        longest = typical * min(max(1.0, math.sqrt(precision / PRECISE)), LARGEST)
+        part = max(CLIP * (precision / 42) ** GROWTH, SMALLEST)
+        clip = min(self.gradient_clip or part * typical, longest)
         beta = PerturbedMinima.largest_curvature(loss, clip, longest)
         n_minima = math.prod(shape[1:])
         demanded = beta / math.expm1(data.currency.log_determinant / n_minima * (1 - 1e-9))
@@ -58,7 +58,7 @@ class ObjectivePerturbation:
             shape[0],
             clip=clip,
             longest=longest,
-            penalty=max(demanded, data.n_rows * penalty.smoothness),
+            penalty=max(demanded, n_minima * data.n_rows * penalty.smoothness),  # the loss is the mean over classes
             strength=math.sqrt((1 - SHIFT_SHARE) * price),
             shift=math.sqrt(SHIFT_SHARE * price),
             adjacency=data.adjacency,

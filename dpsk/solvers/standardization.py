@@ -15,7 +15,7 @@ from ..mechanisms import Gaussian
 from ..mechanisms.exact import Floats
 from ..queries import Magnitudes, Moments, Positions, RowNorms
 
-__all__ = ["find_ranges", "standardise", "typical_norm"]
+__all__ = ["find_ranges", "gradient_precision", "standardise", "typical_norm"]
 
 NORM_SHARE = 0.01
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
@@ -41,6 +41,12 @@ def typical_norm(data: PrivateData) -> float:
     near = np.convolve(counts, tent, mode="same")
     low, high = np.searchsorted(RowNorms.norms, data.norm_range)  # where noise is all there is, it stays plausible
     return float(RowNorms.norms[low : high + 1][np.argmax(near[low : high + 1])])
+
+
+def gradient_precision(data: PrivateData, weights: int) -> float:
+    """Return how many typical gradients outweigh the noise of all weights, if what is left bought a single one."""
+    mu = Gaussian.priced(data.remaining, data.currency).mu
+    return mu * data.n_rows / math.sqrt(weights) / (2 if data.adjacency == "replace" else 1)
 
 
 def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:

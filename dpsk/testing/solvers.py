@@ -41,7 +41,7 @@ _NAMES_INSIDE = {
     "GaussianDP", "GradientSum", "Hinge", "HuberHinge", "Integers", "L2", "Laplace", "Logistic", "Loss",
     "LossesAlong", "Magnitudes", "Mechanism", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty",
     "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RenyiDP", "RowNorms", "Sampling",
-    "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "run", "typical_norm",
+    "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "gradient_precision", "run", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",
