@@ -27,12 +27,6 @@ SHAPES = {
     ),
 }
 
-CRAWLS = "the floor under curvatures falls only as gradients do: on a flat stretch steps stay short"
-FOR_NEWTON = [
-    *("quadratic", "logistic", "flattened"),
-    pytest.param("flat, then steep", marks=pytest.mark.xfail(strict=True, reason=CRAWLS)),
-]
-
 
 class Sum:
     """Rows of one shape in K objectives of different difficulty: column k has its own scale of scores and line."""
@@ -96,7 +90,7 @@ def no_fallback(monkeypatch):
 
 @pytest.mark.usefixtures("no_fallback")
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("shape", FOR_NEWTON)
+@pytest.mark.parametrize("shape", list(SHAPES))
 def test_newton_alone_reaches_the_tolerance(shape, seed):
     objectives = Sum(shape, seed=seed)
     assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
@@ -222,7 +216,7 @@ def test_noise_of_an_eighth_of_the_tolerance_does_not_prevent_the_end(shape, ste
 
 
 @pytest.mark.usefixtures("no_fallback")
-@pytest.mark.parametrize("shape", FOR_NEWTON)
+@pytest.mark.parametrize("shape", list(SHAPES))
 def test_conjugate_gradients_reach_the_same_minimum(shape, monkeypatch):
     by_factors = solve(Sum(shape))
     monkeypatch.setattr(newton, "_LARGEST_HESSIAN", 0)

@@ -87,8 +87,12 @@ class PerturbedMinima(NoisyQuery):
         self._error = _ROUNDING * (n_rows * per_row + 16 * math.sqrt(n_parameters) * (all_rows + largest_b))
         self._error += math.sqrt(n_parameters) * self._unit / 2
         self.smoothness = n_rows * beta + self.penalty
+        # weights are no finer than floats, so that no solver can do better than this
+        at_zero = float(self.loss.phi(np.zeros(1))[0])
+        largest_w = 2 * largest_b / self.penalty + math.sqrt(2 * n_rows * at_zero / self.penalty)
+        finest = self.smoothness * n_parameters * 2.0**-52 * largest_w
         noise = _LOOSE / math.sqrt(self.smoothness)
-        self.tolerance = max(noise * self.penalty * shift / (2 * math.sqrt(self.shape[1])), 8 * self._error)
+        self.tolerance = max(noise * self.penalty * shift / (2 * math.sqrt(self.shape[1])), 8 * (self._error + finest))
         # the release, in integers: rounding moves two points apart by at most 1 per coordinate
         farthest = (all_rows + largest_b) / self.penalty
         away = 2 * self.tolerance / self.penalty * (1 + 2.0**-40)
@@ -126,12 +130,13 @@ class PerturbedMinima(NoisyQuery):
 def _binary(loss: Loss) -> tuple[MarginLoss, int | None]:
     """Return the loss of each problem, and how many classes there are where more than two."""
     one, n_classes = (loss.loss, loss.n_classes) if isinstance(loss, OneVsRest) else (loss, None)
-    if not isinstance(one, MarginLoss) or one.corner(np.ones(1)) is None or not math.isfinite(one.conditioning):
-        raise ValueError(
-            "objective perturbation is proved for smooth convex margin losses and one-vs-rest of these, not for "
-            f"{loss!r}: a row of the softmax changes a determinant by more than one factor"
-        )
-    return one, n_classes
+    if isinstance(one, MarginLoss) and one.corner(np.ones(1)) is not None and math.isfinite(one.conditioning):
+        if one.slope(np.full(1, 2.0**100))[0] <= 0:  # it falls everywhere, since it is convex
+            return one, n_classes
+    raise ValueError(
+        "objective perturbation is proved for smooth convex margin losses that fall and one-vs-rest of these, not for "
+        f"{loss!r}: a row of the softmax changes a determinant by more than one factor"
+    )
 
 
 class _SumOverRows:
@@ -143,7 +148,8 @@ class _SumOverRows:
         self._spacing = power_of_two_above(what.clip) * 2.0**-UNIT_BITS
 
     def gradient(self, w: Floats) -> Floats:
-        line = self._line(*_two_parts(w))
+        first, second = _two_parts(w)
+        line = self._line(first, second)
 
         def kernel(chunk: Chunk) -> Integers:
             sums, limbs = [], np.empty((len(chunk), _LIMBS), order="F")
@@ -156,7 +162,7 @@ class _SumOverRows:
             return np.stack(sums, axis=1)
 
         limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, _LIMBS + 1))
-        gradient: Floats = self._rows.total(kernel) @ limb_units + self.convexity * w + self._b
+        gradient: Floats = self._rows.total(kernel) @ limb_units + self.convexity * (first + second) + self._b
         return gradient
 
     def hessians(self, w: Floats, damping: Floats) -> Floats:

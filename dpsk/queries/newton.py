@@ -54,14 +54,15 @@ def _newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
     gradient = objectives.gradient(w)
     lengths = first = np.linalg.norm(gradient, axis=0)
     solve: _System | None = None
-    ratio = np.ones_like(lengths)
+    ratio, damping = np.ones_like(lengths), np.ones_like(lengths)
     for _ in range(_NEWTON_STEPS):
         far = lengths > tolerance
         if not far.any():
             break
         try:
             if solve is None or (ratio[far] > _STALE).any():
-                solve = _System(objectives, w, np.minimum(1.0, lengths / np.maximum(first, 1e-300)))
+                damping = np.minimum(damping, lengths / np.maximum(first, 1e-300))
+                solve = _System(objectives, w, damping)
             step = -solve(gradient) * far
         except LinAlgError:
             break
@@ -78,6 +79,7 @@ def _newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
             taken = np.where(too_far, taken * np.clip(fall / (fall + rise), 0.1, 0.9), taken)
         else:
             break
+        damping = np.where(rise < -fall / 2, damping / 10, damping)  # it went down nearly as steeply at the end
         w, gradient, before = w + taken * step, ahead, lengths
         lengths = np.linalg.norm(gradient, axis=0)
         ratio = lengths / np.maximum(before, 1e-300)
@@ -127,25 +129,27 @@ def _descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
     """Return points with gradients within the tolerance, halving each gradient by steps whose number is bounded.
 
     With condition number c, the optimality gap starts at most ||g||^2/(2 convexity) and falls by 1 - 1/sqrt(c) in each
-    step of Nesterov's method, so sqrt(c) log(8c) of them halve ||g|| in exact arithmetic. Should rounding prevent that,
-    plain steps of 1/smoothness go on from the better point: with gradients off by at most an eighth of the tolerance
-    each lowers the objective by a fixed amount as long as the tolerance is not reached, so they come to an end.
+    step of Nesterov's method, so sqrt(c) log(8c) of them halve ||g|| in exact arithmetic. Should rounding prevent that
+    once, plain steps of 1/smoothness take over: with gradients off by at most an eighth of the tolerance each lowers
+    the objective by a fixed amount as long as the tolerance is not reached, so they come to an end.
     """
     c = objectives.smoothness / objectives.convexity
     momentum = (math.sqrt(c) - 1) / (math.sqrt(c) + 1)
-    gradient = objectives.gradient(w)
+    gradient, accelerated = objectives.gradient(w), True
     while True:
         lengths = np.linalg.norm(gradient, axis=0)
-        open_ = lengths > tolerance
-        if not open_.any():
+        far = lengths > tolerance
+        if not far.any():
             return w
-        before, at = w, w
-        for _ in range(math.ceil(math.sqrt(c) * math.log(8 * c))):
-            after = at - objectives.gradient(at) * open_ / objectives.smoothness
-            before, at = after, after + momentum * (after - before)
-        ahead = objectives.gradient(before)
-        halved = open_ & (np.linalg.norm(ahead, axis=0) <= np.maximum(lengths / 2, tolerance))
-        w, gradient = np.where(halved, before, w), np.where(halved, ahead, gradient)
-        if not halved[open_].all():
-            w = w - gradient * (open_ & ~halved) / objectives.smoothness
+        ahead = at = w
+        if accelerated:
+            for _ in range(math.ceil(math.sqrt(c) * math.log(8 * c))):
+                before, ahead = ahead, at - objectives.gradient(at) * far / objectives.smoothness
+                at = ahead + momentum * (ahead - before)
+            gradient_ahead = objectives.gradient(ahead)
+            accelerated = (np.linalg.norm(gradient_ahead, axis=0) <= np.maximum(lengths / 2, tolerance)).all()
+        if accelerated:
+            w, gradient = ahead, gradient_ahead
+        else:
+            w = w - gradient * far / objectives.smoothness
             gradient = objectives.gradient(w)
