@@ -1,4 +1,5 @@
 import math
+from dataclasses import FrozenInstanceError
 from unittest import mock
 
 import mpmath
@@ -11,8 +12,8 @@ from scipy.stats import chi2, norm
 
 from dpsk.data import ArrayRows, Columns, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
-from dpsk.mechanisms import SeededBits
-from dpsk.privacy import Budget, BudgetExhausted, Ledger, ObjectiveDP
+from dpsk.mechanisms import Gaussian, SeededBits
+from dpsk.privacy import Budget, BudgetExhausted, Ledger, ObjectiveDP, RenyiDP, Sampling
 from dpsk.queries import PerturbedMinima, minimizers
 
 LOSSES = [Logistic(), HuberHinge(0.2), OneVsRest(Logistic(), 3), OneVsRest(HuberHinge(), 3)]
@@ -71,13 +72,13 @@ def explicit(what, X, labels, columns, b):
     length = np.linalg.norm(rows, axis=1)
     rows *= np.minimum(1, what.longest / length)[:, None]
     steepest = what.clip / np.minimum(length, what.longest)
-    corner = what.loss.corner(steepest)
+    corner = what.one.corner(steepest)
 
     def value(w):
-        return what.loss.flattened(labels * (rows @ w), steepest, corner).sum() + what.penalty / 2 * w @ w + b @ w
+        return what.one.flattened(labels * (rows @ w), steepest, corner).sum() + what.penalty / 2 * w @ w + b @ w
 
     def gradient(w):
-        slope = np.maximum(what.loss.slope(labels * (rows @ w)), -steepest)
+        slope = np.maximum(what.one.slope(labels * (rows @ w)), -steepest)
         return rows.T @ (labels * slope) + what.penalty * w + b
 
     found = minimize(value, np.zeros(len(b)), jac=gradient, method="BFGS", options={"gtol": 1e-12, "maxiter": 500})
@@ -119,10 +120,10 @@ def exact_gradient(what, rows, w, b):
             for k in range(what.shape[1]):
                 label = int(chunk.y[i]) if what.n_classes is None else 1 if chunk.y[i] == k else -1
                 margin = label * mpf(size) * (units @ exact(w[:, k]))
-                if isinstance(what.loss, Logistic):
+                if isinstance(what.one, Logistic):
                     slope = 1 / (1 + mpmath.exp(margin))
                 else:
-                    slope = min(max((1 + mpf(what.loss.h) - margin) / (2 * mpf(what.loss.h)), 0), 1)
+                    slope = min(max((1 + mpf(what.one.h) - margin) / (2 * mpf(what.one.h)), 0), 1)
                 slope = min(slope * mpf(size), mpf(what.clip) * (1 - mpf(2) ** -30) / mpf(chunk.norm[i]))
                 total[:, k] -= label * slope * units
     return total
@@ -320,7 +321,7 @@ def test_scales_of_both_noises(loss, adjacency):
         assert for_release * what._grid <= 1.01 * apart / cost.shift
         assert what._error > math.sqrt(p) * what._unit / 2
         assert what.tolerance >= 8 * what._error
-        beta = what.longest**2 * what.loss.curvature_below(what.clip / what.longest)
+        beta = what.longest**2 * what.one.curvature_below(what.clip / what.longest)
         assert cost.log_determinant >= k * math.log1p(beta / what.penalty)
         assert (cost.n_minima, cost.replaced) == (k, adjacency == "replace")
 
@@ -428,6 +429,26 @@ def test_losses_without_a_theorem_are_refused(loss):
     for one in (loss,) if loss.n_classes else (loss, OneVsRest(loss, 3)):
         with pytest.raises(ValueError, match="not for"):
             prepare(one, ArrayRows(*example(Logistic())))
+
+
+def test_a_batch_sells_no_minima():
+    """They are proved for all rows; and what they check, the number of rows, is a secret of a batch."""
+    rows = ArrayRows(*example(Logistic()))
+    what = prepare(Logistic(), rows)
+    data = PrivateData(rows, Ledger(Budget.of(8.0, 1e-3, currency=RenyiDP(8))), SeededBits(0))
+    with pytest.raises(TypeError, match="subsample takes mechanisms"):
+        data.subsample(Sampling(0.2), [what], "minimum")
+    assert data.report().charged == 0
+    batch = data.subsample(Sampling(0.2), [Gaussian(0.1)], "gradient")
+    with pytest.raises(ValueError, match="a batch has no releases with noise inside"):
+        batch.draw(what)
+
+
+def test_what_was_priced_cannot_change():
+    what = prepare(Logistic(), ArrayRows(*example(Logistic())))
+    for name in ("penalty", "clip", "longest", "loss", "tolerance"):
+        with pytest.raises(FrozenInstanceError):
+            setattr(what, name, 1.0)
 
 
 class Enough(Exception):

@@ -108,8 +108,8 @@ def test_the_penalty_is_what_the_determinant_asks_for_or_what_was_asked_for():
     for alpha in (1e-4, 0.1):
         data = problem(epsilon=200.0, n=5000)
         w = run(ObjectivePerturbation(gradient_clip=100.0), data, Logistic(), L2(alpha), (data.n_parameters,))
-        X, y = problem(n=5000)._rows._chunks()[0].dense(slice(None)), problem(n=5000)._rows._chunks()[0].y
-        X *= problem(n=5000)._rows._chunks()[0].scale[:, None]
+        chunk = next(iter(problem(n=5000)._rows._chunks()))
+        X, y = chunk.dense(slice(None)) * chunk.scale[:, None], chunk.y
 
         def objective(v, X=X, y=y, alpha=alpha):
             m = y * (X @ v)

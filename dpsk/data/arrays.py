@@ -108,7 +108,7 @@ class ArrayRows(ChunkRows):
             shortest, longest = SHORTEST_NORM * self._placement.scale, self._placement.longest
             reach = np.append(self._placement.reach, [1.0] * fit_intercept)
         norm_range = (max(shortest, float(fit_intercept)), math.hypot(longest, fit_intercept))
-        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range, reach)
+        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range, reach, n_classes)
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:

@@ -247,6 +247,9 @@ class PrivateData:
             expected = math.floor(expected * (1 + 1e-12))
         if not expected:
             raise ValueError(f"a batch of {sampling.rate!r} of {n} rows holds none: raise the rate")
+        mechanisms = list(mechanisms)
+        if not all(isinstance(mechanism, Mechanism) for mechanism in mechanisms):
+            raise TypeError("subsample takes mechanisms: noise inside a computation is proved for all rows only")
         costs = [mechanism.cost for mechanism in mechanisms]
         turn = self._pay(sampling.cost(costs), label)
         if sampling.rate < 1 and poisson:
@@ -373,6 +376,9 @@ class Batch(PrivateData):
 
     def batch(self, size: int | None) -> PrivateData:
         raise ValueError("a batch has no batches: its releases were paid for when it was drawn")
+
+    def draw(self, query: NoisyQuery) -> Floats:
+        raise ValueError("a batch has no releases with noise inside: they are proved for all rows only")
 
     def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
         raise ValueError("a batch has no batches: its releases were paid for when it was drawn")

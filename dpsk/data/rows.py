@@ -128,8 +128,9 @@ class Chunk:
 
     def dense(self, rows: slice) -> Floats:
         """Return a copy of some rows of (units - offset, constant)."""
-        dense = np.empty((len(self.scale[rows]), self.units.shape[1] + (self.constant is not None)))
         units = self.units[rows].toarray() if sp.issparse(self.units) else self.units[rows]
+        shape = len(units), units.shape[1] + (self.constant is not None)
+        dense = np.empty(shape, order="C" if units.flags.c_contiguous else "F")  # as it lies: twice as fast
         np.subtract(units, 0.0 if self.offset is None else self.offset, out=dense[:, : units.shape[1]])
         if self.constant is not None:
             dense[:, -1] = self.constant[rows]
@@ -260,6 +261,10 @@ class Rows(Protocol):
         """Return the rows of a weight array: n_features, and one more with an intercept."""
 
     @property
+    def n_classes(self) -> int | None:
+        """Return the number of classes; None for labels -1/+1."""
+
+    @property
     def norm_range(self) -> tuple[float, float]:
         """Return between what norms typical rows lie, as far as public facts tell. It is not a promise."""
 
@@ -285,10 +290,11 @@ class ChunkRows:
         n_parameters: int,
         norm_range: tuple[float, float],
         reach: Floats | None = None,
+        n_classes: int | None = None,
     ) -> None:
         self._chunks = chunks
         self.n_rows, self.n_features, self.n_parameters = n_rows, n_features, n_parameters
-        self.norm_range, self.reach = norm_range, reach
+        self.norm_range, self.reach, self.n_classes = norm_range, reach, n_classes
 
     def total(self, kernel: Kernel) -> Integers:
         sums: Any = 0
@@ -307,7 +313,15 @@ class ChunkRows:
                 parts.append(chunk.take(indices[first:last] - start))
             start, longest = start + len(chunk), max(longest, len(chunk))
         taken = list(_joined(parts, longest))
-        return ChunkRows(lambda: taken, len(indices), self.n_features, self.n_parameters, self.norm_range, self.reach)
+        return ChunkRows(
+            lambda: taken,
+            len(indices),
+            self.n_features,
+            self.n_parameters,
+            self.norm_range,
+            self.reach,
+            self.n_classes,
+        )
 
 
 def _joined(parts: list[Any], longest: int) -> Iterator[Any]:

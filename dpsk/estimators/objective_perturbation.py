@@ -7,7 +7,7 @@ from typing import Any
 
 from ..losses import HuberHinge, Logistic, Loss, MarginLoss, OneVsRest
 from ..privacy import Budget, ObjectiveDP, conversions
-from ..solvers.objective_perturbation import PRECISE, ObjectivePerturbation
+from ..solvers.objective_perturbation import LARGEST_LOG_DETERMINANT, PRECISE, ObjectivePerturbation
 from .base import Facts, PrivateClassifier
 from .linear import SMOOTH_LOSSES, ProbabilitiesOfLogLoss
 from .parameters import PARAMETERS, require_choice, require_clip, require_part
@@ -15,8 +15,8 @@ from .parameters import PARAMETERS, require_choice, require_clip, require_part
 __all__ = ["ObjectivePerturbationClassifier", "objective_budget", "public_precision"]
 
 
-# Of epsilon, for determinants: where noise matters, where it hardly does, and at most so much for each of them
-DETERMINANT_SHARE, LARGEST_SHARE, LARGEST_LOG_DETERMINANT = 0.15, 0.5, 10.0
+# Of epsilon, for determinants: where noise matters, and where it hardly does
+DETERMINANT_SHARE, LARGEST_SHARE = 0.15, 0.5
 
 
 def public_precision(epsilon: float, delta: float, facts: Facts, *, replaced: bool) -> float:

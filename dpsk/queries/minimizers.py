@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ _NOISE_BITS = 40  # b is that much finer than its standard deviation
 _LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
 
 
+@dataclass(frozen=True)
 class PerturbedMinima(NoisyQuery):
     """The minimiser of ``sum_i f_i(w) + penalty/2 ||w||^2 + b.w`` with Gaussian b, released with a little noise.
 
@@ -50,54 +52,64 @@ class PerturbedMinima(NoisyQuery):
     and noise for twice that distance covers it.
     """
 
+    loss: Loss
+    n_rows: int
+    n_parameters: int
+    clip: float
+    longest: float
+    penalty: float
+    strength: float
+    shift: float
+    adjacency: str = "zero-out"
+
+    # what follows from these, set once
+    one: MarginLoss = field(init=False, repr=False)
+    n_classes: int | None = field(init=False, repr=False)
+    shape: tuple[int, int] = field(init=False, repr=False)
+    curvature: float = field(init=False, repr=False)
+    smoothness: float = field(init=False, repr=False)
+    tolerance: float = field(init=False, repr=False)
+    _cost: PerturbedMinimaCost = field(init=False, repr=False)
+    _unit: float = field(init=False, repr=False)
+    _sigma: int = field(init=False, repr=False)
+    _error: float = field(init=False, repr=False)
+    _grid: float = field(init=False, repr=False)
+    _cover: int = field(init=False, repr=False)
+
     label = "minimum"
 
-    def __init__(
-        self,
-        loss: Loss,
-        n_rows: int,
-        n_parameters: int,
-        *,
-        clip: float,
-        longest: float,
-        penalty: float,
-        strength: float,
-        shift: float,
-        adjacency: str,
-    ) -> None:
-        self.loss, self.n_classes = _binary(loss)
-        self.longest, self.penalty = check_clip(longest), positive("penalty", penalty)
-        self.clip = min(check_clip(clip), self.longest * self.loss.lipschitz)
-        self.adjacency, self.n_rows = adjacency, positive_integer("n_rows", n_rows)
-        self.shape = n_parameters, self.n_classes or 1
-        self.curvature = self.loss.curvature_below(self.clip / self.longest)
-        beta = self.largest_curvature(loss, self.clip, self.longest)
-        log_determinant = self.shape[1] * math.log1p(beta / self.penalty) * (1 + 2.0**-40)
-        replaced = adjacency == "replace"
-        self._cost = PerturbedMinimaCost(strength, shift, log_determinant, self.shape[1], replaced)
+    def __post_init__(self) -> None:
+        n, p = positive_integer("n_rows", self.n_rows), positive_integer("n_parameters", self.n_parameters)
+        longest, penalty = check_clip(self.longest), positive("penalty", self.penalty)
+        one, n_classes = _binary(self.loss)
+        clip, replaced = min(check_clip(self.clip), longest * one.lipschitz), self.adjacency == "replace"
+        k = n_classes or 1
+        beta = self.largest_curvature(self.loss, clip, longest)
+        log_determinant = k * math.log1p(beta / penalty) * (1 + 2.0**-40)
+        cost = PerturbedMinimaCost(self.strength, self.shift, log_determinant, k, replaced)
         # b, in integers
-        change = self.clip * (2 if replaced else 1)
-        each = strength / math.sqrt(self.shape[1])
-        self._unit = power_of_two_above(change / each) * 2.0**-_NOISE_BITS
-        self._sigma = noise_scale(change / self._unit, each)
-        # what is known of every gradient before the rows are seen
-        largest_b = self._sigma * self._unit * (math.sqrt(n_parameters) + 40)  # exceeded with probability e^-800
-        all_rows = n_rows * self.clip
-        per_row = self.longest * (16 + 4 * self.loss.conditioning) + 4 * math.sqrt(n_parameters) * self.clip
-        self._error = _ROUNDING * (n_rows * per_row + 16 * math.sqrt(n_parameters) * (all_rows + largest_b))
-        self._error += math.sqrt(n_parameters) * self._unit / 2
-        self.smoothness = n_rows * beta + self.penalty
-        # weights are no finer than floats, so that no solver can do better than this
-        at_zero = float(self.loss.phi(np.zeros(1))[0])
-        largest_w = 2 * largest_b / self.penalty + math.sqrt(2 * n_rows * at_zero / self.penalty)
-        finest = self.smoothness * n_parameters * 2.0**-52 * largest_w
-        noise = _LOOSE / math.sqrt(self.smoothness)
-        self.tolerance = max(noise * self.penalty * shift / (2 * math.sqrt(self.shape[1])), 8 * (self._error + finest))
+        change, each = clip * (2 if replaced else 1), cost.strength / math.sqrt(k)
+        unit = power_of_two_above(change / each) * 2.0**-_NOISE_BITS
+        sigma = noise_scale(change / unit, each)
+        # what is known of every gradient, and of the minimum, before the rows are seen
+        largest_b = sigma * unit * (math.sqrt(p) + 40)  # exceeded with probability e^-800
+        all_rows, at_zero = n * clip, n * float(one.phi(np.zeros(1))[0])
+        per_row = longest * (16 + 4 * one.conditioning) + 4 * math.sqrt(p) * clip
+        error = _ROUNDING * (n * per_row + 16 * math.sqrt(p) * (all_rows + largest_b)) + math.sqrt(p) * unit / 2
+        smoothness = n * beta + penalty
+        # weights are no finer than floats, and their second part no finer than 2^-60, so no solver can do better
+        largest_w = 2 * largest_b / penalty + math.sqrt(2 * at_zero / penalty)
+        finest = smoothness * p * max(1, p / 512) * 2.0**-52 * largest_w
+        wanted = _LOOSE / math.sqrt(smoothness) * penalty * cost.shift / (2 * math.sqrt(k))
+        tolerance = max(wanted, 10 * (error + finest))
         # the release, in integers: rounding moves two points apart by at most 1 per coordinate
-        farthest = (all_rows + largest_b) / self.penalty
-        away = 2 * self.tolerance / self.penalty * (1 + 2.0**-40)
-        self._grid = max(power_of_two_above(away) * 2.0**-20, power_of_two_above(farthest) * 2.0**-60)
-        self._cover = noise_scale(math.sqrt(self.shape[1]) * (away / self._grid + math.sqrt(n_parameters)), shift)
+        away = 2 * tolerance / penalty * (1 + 2.0**-40)
+        farthest = (all_rows + largest_b) / penalty
+        grid = max(power_of_two_above(away) * 2.0**-20, power_of_two_above(farthest) * 2.0**-60)
+        cover = noise_scale(math.sqrt(k) * (away / grid + math.sqrt(p)), cost.shift)
+        vars(self).update(clip=clip, longest=longest, penalty=penalty, shape=(p, k), one=one, n_classes=n_classes)
+        vars(self).update(curvature=beta / longest**2, smoothness=smoothness, tolerance=tolerance)
+        vars(self).update(_cost=cost, _unit=unit, _sigma=sigma, _error=error, _grid=grid, _cover=cover)
 
     @staticmethod
     def largest_curvature(loss: Loss, clip: float, longest: float) -> float:
@@ -109,10 +121,10 @@ class PerturbedMinima(NoisyQuery):
         return self._cost
 
     def check(self, rows: Rows) -> None:
-        if (rows.n_rows, rows.n_parameters) != (self.n_rows, self.shape[0]):
+        if (rows.n_rows, rows.n_parameters, rows.n_classes) != (self.n_rows, self.n_parameters, self.n_classes):
             raise ValueError(
-                f"a minimum over {self.n_rows} rows and {self.shape[0]} parameters was prepared, but there are "
-                f"{rows.n_rows} and {rows.n_parameters}"
+                f"a minimum over {self.n_rows} rows, {self.n_parameters} parameters and n_classes={self.n_classes} was "
+                f"prepared, but there are {rows.n_rows}, {rows.n_parameters} and {rows.n_classes}"
             )
 
     def __call__(self, rows: Rows, bits: Bits) -> Floats:
@@ -130,8 +142,9 @@ class PerturbedMinima(NoisyQuery):
 def _binary(loss: Loss) -> tuple[MarginLoss, int | None]:
     """Return the loss of each problem, and how many classes there are where more than two."""
     one, n_classes = (loss.loss, loss.n_classes) if isinstance(loss, OneVsRest) else (loss, None)
-    if isinstance(one, MarginLoss) and one.corner(np.ones(1)) is not None and math.isfinite(one.conditioning):
-        if one.slope(np.full(1, 2.0**100))[0] <= 0:  # it falls everywhere, since it is convex
+    if isinstance(one, MarginLoss) and math.isfinite(one.conditioning):
+        falls = one.slope(np.full(1, 2.0**100))[0] <= 0  # at the end, and so everywhere if it is convex
+        if falls and one.corner(np.ones(1)) is not None:
             return one, n_classes
     raise ValueError(
         "objective perturbation is proved for smooth convex margin losses that fall and one-vs-rest of these, not for "
@@ -168,7 +181,7 @@ class _SumOverRows:
     def hessians(self, w: Floats, damping: Floats) -> Floats:
         what, reach, line = self._what, self._rows.reach, self._line(*_two_parts(w))
         # what a row's weight is at most: of rows within reach, or of units within [-1, 1] that are at least 1/2 long
-        largest = what.loss.smoothness * (1.0 if reach is not None else (2 * what.longest) ** 2)
+        largest = what.one.smoothness * (1.0 if reach is not None else (2 * what.longest) ** 2)
         bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))
 
         def kernel(chunk: Chunk) -> Integers:
@@ -207,15 +220,16 @@ class _SumOverRows:
                 size = self._shortening(chunk) * chunk.scale
                 along = _columns(chunk.products_along(line)[1])
                 limit = 2.0**UNIT_BITS / chunk.norm
-                residuals = [
-                    np.clip(np.maximum(curvatures(), least) * size**2 / spacing * along[:, k], -limit, limit)
-                    for k, ((_, curvatures), least) in enumerate(
-                        zip(self._derivatives(chunk, line, at=0.0), damping * what.curvature, strict=True)
-                    )
-                ]
-                return chunk.total(np.rint(np.stack(residuals, axis=1)))
+                residuals = np.empty((len(chunk), what.shape[1]), order="F")
+                for k, (_, curvatures) in enumerate(self._derivatives(chunk, line, at=0.0)):
+                    weights = np.maximum(curvatures(), damping[k] * what.curvature) * size**2 / spacing
+                    residuals[:, k] = np.clip(weights * along[:, k], -limit, limit)
+                coarse = np.rint(residuals)
+                fine = np.rint((residuals - coarse) * 2.0**UNIT_BITS)
+                return np.stack([chunk.total(coarse), chunk.total(fine)])
 
-            sums = self._rows.total(kernel).astype(np.float64) * (spacing * 2.0**-UNIT_BITS)
+            coarse, fine = self._rows.total(kernel).astype(np.float64) * (spacing * 2.0**-UNIT_BITS)
+            sums = coarse + fine * 2.0**-UNIT_BITS
             product: Floats = sums + self.convexity * step
             return product
 
@@ -235,12 +249,12 @@ class _SumOverRows:
         factor, limit = size / self._spacing, (what.clip * (1 - 2.0**-30) / self._spacing) / chunk.norm
         for k in range(what.shape[1]):
             at_k, labels = scores[:, k], chunk.y if what.n_classes is None else np.where(chunk.y == k, 1.0, -1.0)
-            slopes = what.loss.derivative(at_k, labels) * factor
+            slopes = what.one.derivative(at_k, labels) * factor
             clipped = np.minimum(np.maximum(slopes, -limit), limit)
             clipped[np.isnan(clipped)] = 0
 
             def curvatures(at_k: Floats = at_k, labels: Floats = labels, flat: Any = slopes != clipped) -> Floats:
-                return np.where(flat, 0.0, what.loss.second_derivative(at_k, labels))
+                return np.where(flat, 0.0, what.one.second_derivative(at_k, labels))
 
             yield clipped, curvatures
 

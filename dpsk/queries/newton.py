@@ -16,10 +16,12 @@ from ..mechanisms.exact import Floats
 
 __all__ = ["Objectives", "minima"]
 
-_NEWTON_STEPS = 60
+_NEWTON_STEPS, _PLAIN_STEPS = 60, 20  # beyond the latter steps are solved for with the true Hessian
 _SHORTENINGS = 20
-_STALE = 0.15  # a step that leaves more of a gradient than this asks for a new Hessian
+# A step that leaves more of a gradient than this asks for a new Hessian, which is the dearer the more columns there are
+_STALE, _STALE_OF_MANY, _MANY = 0.15, 0.5, 200
 _LARGEST_HESSIAN = 1000  # columns beyond which products with the Hessian replace it
+_ACCURACY = 0.05  # of systems that are solved by conjugate gradients
 
 
 class Objectives(Protocol):
@@ -55,19 +57,20 @@ def _newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
     lengths = first = np.linalg.norm(gradient, axis=0)
     solve: _System | None = None
     ratio, damping = np.ones_like(lengths), np.ones_like(lengths)
-    for _ in range(_NEWTON_STEPS):
-        far = lengths > tolerance
+    stale = _STALE + (_STALE_OF_MANY - _STALE) * min(1.0, len(w) / _MANY)
+    for count in range(_NEWTON_STEPS):
+        far = ~(lengths <= tolerance)
         if not far.any():
             break
         try:
-            if solve is None or (ratio[far] > _STALE).any():
-                damping = np.minimum(damping, lengths / np.maximum(first, 1e-300))
-                solve = _System(objectives, w, damping)
+            if solve is None or (ratio[far] > stale).any():
+                damping = np.minimum(damping, (lengths / np.maximum(first, 1e-300)) ** 2)
+                solve = _System(objectives, w, damping, exact=count >= _PLAIN_STEPS)
             step = -solve(gradient) * far
         except LinAlgError:
             break
         fall = -np.sum(gradient * step, axis=0)
-        if not np.isfinite(fall).all():
+        if not (np.abs(w) + np.abs(step) < 2.0**300).all():
             break
         taken = np.ones(len(lengths))
         for _ in range(_SHORTENINGS):
@@ -87,41 +90,52 @@ def _newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
 
 
 class _System:
-    """Solves with the Hessian at one point: factored, or by conjugate gradients where it would be too large."""
+    """Solves with the Hessian at one point: factored as far as it is not too large, and exactly by conjugate gradients.
 
-    def __init__(self, objectives: Objectives, w: Floats, damping: Floats) -> None:
-        if len(w) > _LARGEST_HESSIAN:
-            self._multiply: Callable[[Floats], Floats] | None = objectives.products(w, damping)
-            return
-        self._multiply = None
-        floor = objectives.convexity * np.eye(len(w))
-        self._factors = [cho_factor(hessian + floor, check_finite=False) for hessian in objectives.hessians(w, damping)]
+    The factored one is rounded, which matters where columns are nearly collinear and the penalty is small.
+    """
+
+    def __init__(self, objectives: Objectives, w: Floats, damping: Floats, *, exact: bool) -> None:
+        small = len(w) <= _LARGEST_HESSIAN
+        self._factors = None
+        if small:
+            floor = objectives.convexity * np.eye(len(w))
+            hessians = objectives.hessians(w, damping)
+            self._factors = [cho_factor(hessian + floor, check_finite=False) for hessian in hessians]
+        self._multiply = objectives.products(w, damping) if exact or not small else None
 
     def __call__(self, gradient: Floats) -> Floats:
-        if self._multiply is not None:
-            return _conjugate_gradients(self._multiply, gradient)
-        columns = [
-            cho_solve(factor, g, check_finite=False) for factor, g in zip(self._factors, gradient.T, strict=True)
-        ]
-        return np.stack(columns, axis=1)
+        if self._multiply is None:
+            return self._rounded(gradient)
+        return _conjugate_gradients(self._multiply, self._rounded, gradient)
+
+    def _rounded(self, gradient: Floats) -> Floats:
+        if self._factors is None:
+            return gradient
+        pairs = zip(self._factors, gradient.T, strict=True)
+        return np.stack([cho_solve(factor, column, check_finite=False) for factor, column in pairs], axis=1)
 
 
-def _conjugate_gradients(multiply: Callable[[Floats], Floats], target: Floats, accuracy: float = 0.05) -> Floats:
+def _conjugate_gradients(
+    multiply: Callable[[Floats], Floats], precondition: Callable[[Floats], Floats], target: Floats
+) -> Floats:
     """Return nearly the solutions of one linear system per column."""
     solution, residual = np.zeros_like(target), target.copy()
-    direction, squared = residual.copy(), np.sum(residual * residual, axis=0)
-    enough = accuracy**2 * squared
+    direction = precondition(residual)
+    size = np.sum(residual * direction, axis=0)
+    enough = _ACCURACY**2 * size
     for _ in range(len(target)):
-        running = squared > enough
+        running = size > enough
         if not running.any():
             break
         product = multiply(direction)
         curved = np.sum(direction * product, axis=0)
-        length = np.where(running & (curved > 0), squared / np.where(curved > 0, curved, 1), 0.0)
+        length = np.where(running & (curved > 0), size / np.where(curved > 0, curved, 1), 0.0)
         solution += length * direction
         residual -= length * product
-        before, squared = squared, np.where(length > 0, np.sum(residual * residual, axis=0), 0.0)
-        direction = residual + squared / np.where(before > 0, before, 1) * direction
+        conditioned = precondition(residual)
+        before, size = size, np.where(length > 0, np.sum(residual * conditioned, axis=0), 0.0)
+        direction = conditioned + size / np.where(before > 0, before, 1) * direction
     return solution
 
 
@@ -138,7 +152,7 @@ def _descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
     gradient, accelerated = objectives.gradient(w), True
     while True:
         lengths = np.linalg.norm(gradient, axis=0)
-        far = lengths > tolerance
+        far = ~(lengths <= tolerance)
         if not far.any():
             return w
         ahead = at = w

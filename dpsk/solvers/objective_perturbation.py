@@ -23,6 +23,7 @@ __all__ = ["ObjectivePerturbation"]
 # benchmarks/results/seat.md shows what becomes of these
 CLIP, GROWTH, SMALLEST = 0.3, 0.35, 0.15  # of a typical row's steepest gradient: at precision 42, and how it grows
 PRECISE, LARGEST = 1500.0, 4.0  # from which precision on rows longer than typical ones are left longer, and how much
+LARGEST_LOG_DETERMINANT = 6.0  # a penalty below beta/400 does little but make the problem hard to solve
 SHIFT_SHARE = 0.01  # of what the minimum costs, for the noise that covers the error of the solver
 
 
@@ -50,7 +51,8 @@ class ObjectivePerturbation:
         clip = min(self.gradient_clip or part * typical, longest)
         beta = PerturbedMinima.largest_curvature(loss, clip, longest)
         n_minima = math.prod(shape[1:])
-        demanded = beta / math.expm1(data.currency.log_determinant / n_minima * (1 - 1e-9))
+        log_determinant = min(data.currency.log_determinant / n_minima, LARGEST_LOG_DETERMINANT)
+        demanded = beta / math.expm1(log_determinant * (1 - 1e-9))
         price = data.remaining * (1 - 1e-9)
         minima = PerturbedMinima(
             loss,
