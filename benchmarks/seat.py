@@ -28,6 +28,7 @@ from dpsk.privacy.conversions import gaussian_mu
 
 from .accuracy import standard_error
 from .datasets import load
+from .everywhere import BOUNDS
 
 RESULTS = Path(__file__).parent / "results"
 SOLVERS = ("gradient-descent", "objective-perturbation")
@@ -37,7 +38,7 @@ EPSILONS = (0.05, 0.2, 0.8, 1.6, 4.0, 10.0)
 ABOUT_SEAT = """# Where a perturbed objective is better than gradient descent
 
 Made by `python -m benchmarks.seat --data DIR --repeats %d --write`: accuracy of `DPLogisticRegression` with
-`bounds=(0, 1)` and delta = 1e-8 in 5-fold cross-validation, in percent, with both solvers on the same folds; ± is the
+public bounds and delta = 1e-8 in 5-fold cross-validation, in percent, with both solvers on the same folds; ± is the
 standard error of the difference over repeats. Precision is mu * rows / sqrt(weights). Collinear: 200,000 made rows of
 20 columns; neighbours correlate by the number given.
 
@@ -45,7 +46,7 @@ standard error of the difference over repeats. Precision is mu * rows / sqrt(wei
 ABOUT_SPEED = """# Speed of a perturbed objective
 
 Made by `python -m benchmarks.seat --data DIR --speed --write`: `DPLogisticRegression` at epsilon 1.6 with
-`bounds=(0, 1)` and both solvers, beside scikit-learn's `LogisticRegression()` (L-BFGS) on the same data; medians of six
+public bounds and both solvers, beside scikit-learn's `LogisticRegression()` (L-BFGS) on the same data; medians of six
 fits in turn, one BLAS thread. Private fits include ranges, moments, rounding, noise and accounting.
 
 """
@@ -69,7 +70,8 @@ def data_named(name: str, folder: Path):
 def score(name, folder, epsilon, solver, repeat, fold) -> float:
     X, y = data_named(name, folder)
     train, test = list(StratifiedKFold(5, shuffle=True, random_state=repeat).split(X, y))[fold]
-    model = DPLogisticRegression(epsilon, DELTA, bounds=(0, 1), solver=solver, random_state=10 * repeat + fold)
+    model = DPLogisticRegression(epsilon, DELTA, bounds=BOUNDS.get(name, (0, 1)), solver=solver)
+    model.set_params(random_state=10 * repeat + fold)
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         return 100 * model.fit(X[train], y[train]).score(X[test], y[test])
@@ -109,7 +111,7 @@ def speeds(options) -> list[str]:
         X, y = load(name, options.data)
         models = [
             LogisticRegression(),
-            *(DPLogisticRegression(1.6, DELTA, bounds=(0, 1), solver=s) for s in SOLVERS[::-1]),
+            *(DPLogisticRegression(1.6, DELTA, bounds=BOUNDS.get(name, (0, 1)), solver=s) for s in SOLVERS[::-1]),
         ]
         times = []
         for _ in range(7):

@@ -417,6 +417,13 @@ def test_what_was_prepared_for_other_data_is_refused_before_it_is_paid(wrong, me
     assert (ledger.turn, ledger.charged, bits.turns) == (0, 0, [])
 
 
+def test_other_classes_than_the_rows_have_are_refused_before_they_are_paid():
+    private, ledger, bits, options = door()
+    with pytest.raises(ValueError, match="n_classes=3 was prepared, but there are 60, 5 and None"):
+        private.draw(PerturbedMinima(OneVsRest(Logistic(), 3), **options))
+    assert (ledger.turn, ledger.charged, bits.turns) == (0, 0, [])
+
+
 def test_nothing_is_drawn_where_the_budget_does_not_suffice():
     private, ledger, bits, options = door(share=1.01)
     with pytest.raises(BudgetExhausted):
@@ -429,6 +436,17 @@ def test_losses_without_a_theorem_are_refused(loss):
     for one in (loss,) if loss.n_classes else (loss, OneVsRest(loss, 3)):
         with pytest.raises(ValueError, match="not for"):
             prepare(one, ArrayRows(*example(Logistic())))
+
+
+def test_a_convex_loss_that_rises_again_is_refused():
+    """Its gradients can have both signs, and then the larger of 0 and A does not bound the privacy loss."""
+
+    class Smile(Logistic):
+        def slope(self, margin):
+            return np.tanh(margin)
+
+    with pytest.raises(ValueError, match="losses that fall"):
+        prepare(Smile(), ArrayRows(*example(Logistic())))
 
 
 def test_a_batch_sells_no_minima():
