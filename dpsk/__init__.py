@@ -9,7 +9,7 @@ from .estimators import (
     DPLogisticRegression,
     DPSGDClassifier,
 )
-from .privacy import BudgetExhausted, PrivacySpent
+from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
 
 __all__ = [
     "DPAGDSVC",
@@ -20,5 +20,7 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "LedgerError",
+    "PrivacyLedger",
     "PrivacySpent",
 ]

@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NoReturn, Self
 
@@ -25,6 +26,7 @@ from ..penalties import L2
 from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
 from ..privacy.report import NEIGHBOURS, PrivacySpent
+from ..privacy.store import as_ledger
 from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
 from .exact import minimise
@@ -53,6 +55,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     standardize: str | None
     classes: Any
     adjacency: str
+    ledger: Any = None
     random_state: int | None
     verbose: int
 
@@ -126,19 +129,35 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_number("delta", self.delta, 0)
         budget = None if self._is_exact() else self._budget()
         bits = bits_for(self.random_state)
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+        with self._spending(budget, bits) as ledger:
+            for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+                delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+            return self._fit(X, y, ledger, bits)
+
+    @contextmanager
+    def _spending(self, budget: Budget | None, bits: Bits) -> Iterator[Ledger | None]:
+        """Give the filter of one fit; where there is a durable ledger, the whole budget is set aside in it first."""
+        durable = as_ledger(self.ledger)
+        if durable is None:
+            yield None if budget is None else Ledger(budget)
+        else:
+            label = type(self).__name__
+            with durable.fit(budget, label=label, adjacency=self.adjacency, private=bits.private) as ledger:
+                yield ledger
+
+    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits) -> Self:
+        """Fit within the budget of ``ledger``, or without any privacy where it is None."""
         X, y = self._validated(X, y)
         classes, codes = _encode(y, self.classes)
         n_classes = None if len(classes) == 2 else len(classes)
-        if budget is not None:
-            for doubt in _doubts(budget, len(y), (X.shape[1] + 1) * (n_classes or 1)):
-                warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT)
+        if ledger is not None:
+            for doubt in _doubts(ledger.budget, len(y), (X.shape[1] + 1) * (n_classes or 1)):
+                warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT + 1)
         labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self)
-        if budget is None:
+        if ledger is None:
             columns: Columns | None = None
             w = minimise(X, labels, self._loss(len(classes)), float(self.alpha), bool(self.fit_intercept))
             self.privacy_spent_ = PrivacySpent.nothing_promised(
@@ -146,7 +165,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             )
             self.evaluations_ = dict[str, float]()
         else:
-            w, columns = self._learn(X, labels, n_classes, Ledger(budget), bits, classes, context)
+            w, columns = self._learn(X, labels, n_classes, ledger, bits, classes, context)
         fitted = self._attributes(w, columns, classes)
         for name, value in fitted.items():
             setattr(self, name, value)

@@ -60,6 +60,7 @@ class _DefaultClassifier(PrivateClassifier):
         classes: Any = None,
         adjacency: str = "zero-out",
         solver: str = "auto",
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -74,6 +75,7 @@ class _DefaultClassifier(PrivateClassifier):
         self.classes = classes
         self.adjacency = adjacency
         self.solver = solver
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 
