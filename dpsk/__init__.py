@@ -9,6 +9,7 @@ from .estimators import (
     DPLogisticRegression,
     DPSGDClassifier,
 )
+from .model_selection import private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
 
 __all__ = [
@@ -23,4 +24,6 @@ __all__ = [
     "LedgerError",
     "PrivacyLedger",
     "PrivacySpent",
+    "private_score",
+    "search_cost",
 ]

@@ -23,6 +23,7 @@ ROOMS = [
     "solvers",
     "_sklearn_compat",
     "estimators",
+    "model_selection",
     "testing",
     "__main__",
 ]

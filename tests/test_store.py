@@ -18,7 +18,7 @@ import pytest
 from dpsk import BudgetExhausted, LedgerError, PrivacyLedger
 from dpsk.privacy import ZCDP, Budget, GaussianCost, GaussianDP, PureCost, PureDP, RenyiDP, Spend
 from dpsk.privacy.store import Reservation, as_ledger
-from dpsk.privacy.terms import decimal
+from dpsk.privacy.terms import Amount, decimal
 
 DRIVER = Path(__file__).parent / "ledger_driver.py"
 HALF = Budget.of(0.5, 1e-6)
@@ -472,13 +472,9 @@ def test_a_name_that_was_not_declared_is_refused(path):
 # --------------------------------------------------------------------------------------------------- what it says
 
 
-def test_affords_adds_up_exactly(ledger):
-    assert ledger.affords([HALF] * 4)
-    assert not ledger.affords([HALF] * 5)
-    assert not ledger.affords([Budget.of(0.1, 1e-6)] * 11)
-    assert ledger.affords([])
-    fit(ledger, charges=ANYTHING)
-    assert not ledger.affords([HALF] * 4)
+def test_what_is_left_is_exact(ledger):
+    fit(ledger, Budget.of(0.1, 1e-7), charges=ANYTHING)
+    assert ledger.left() == Amount(Fraction(19, 10), Fraction(99, 10**7))
 
 
 def test_the_statement_promises_the_cap_and_not_what_was_counted(path):

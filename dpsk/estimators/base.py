@@ -7,7 +7,6 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, NoReturn, Self
 
@@ -26,7 +25,7 @@ from ..penalties import L2
 from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
 from ..privacy.report import NEIGHBOURS, PrivacySpent
-from ..privacy.store import as_ledger
+from ..privacy.store import set_aside
 from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
 from .exact import minimise
@@ -129,21 +128,12 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_number("delta", self.delta, 0)
         budget = None if self._is_exact() else self._budget()
         bits = bits_for(self.random_state)
-        with self._spending(budget, bits) as ledger:
+        label, private = type(self).__name__, bits.private
+        with set_aside(self.ledger, budget, label=label, adjacency=self.adjacency, private=private) as ledger:
             for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
                 delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
-            return self._fit(X, y, ledger, bits)
-
-    @contextmanager
-    def _spending(self, budget: Budget | None, bits: Bits) -> Iterator[Ledger | None]:
-        """Give the filter of one fit; where there is a durable ledger, the whole budget is set aside in it first."""
-        durable = as_ledger(self.ledger)
-        if durable is None:
-            yield None if budget is None else Ledger(budget)
-        else:
-            label = type(self).__name__
-            with durable.fit(budget, label=label, adjacency=self.adjacency, private=bits.private) as ledger:
-                yield ledger
+            fitted: Self = self._fit(X, y, ledger, bits)
+        return fitted
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits) -> Self:
         """Fit within the budget of ``ledger``, or without any privacy where it is None."""

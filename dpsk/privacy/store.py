@@ -18,7 +18,7 @@ from .ledger_file import LedgerError, reading, writing
 from .report import NEIGHBOURS, round_up
 from .terms import NOTHING, Amount, Spend, Terms
 
-__all__ = ["PrivacyLedger", "Reservation", "as_ledger"]
+__all__ = ["PrivacyLedger", "Reservation", "as_ledger", "set_aside"]
 
 _ALL = ""
 """The one account of a ledger whose data sets are not declared disjoint."""
@@ -210,15 +210,14 @@ class PrivacyLedger:
             terms = _read_terms(db)
             return terms.as_dict(self._left(db, terms))
 
+    def left(self) -> Amount:
+        """Return what is left for a fit with this handle, exactly."""
+        with reading(self._path, self._timeout) as db:
+            return self._left(db, _read_terms(db))
+
     def _left(self, db: sqlite3.Connection, terms: Terms) -> Amount:
         left = [terms.limit - _account(db, name) for name in self._accounts(terms)]
         return Amount(min(amount.main for amount in left), min(amount.delta for amount in left))
-
-    def affords(self, budgets: Iterable[Budget]) -> bool:
-        """Return whether fits with all of these budgets would fit into what is left."""
-        with reading(self._path, self._timeout) as db:
-            terms = _read_terms(db)
-            return sum((terms.price(budget) for budget in budgets), NOTHING).fits_into(self._left(db, terms))
 
     def history(self) -> list[Spend]:
         """Return everything that was recorded on the data sets of this handle, in order."""
@@ -371,6 +370,20 @@ class Reservation:
                 "UPDATE fits SET amount = ?, delta = ?, state = ?, ended = ? WHERE number = ?",
                 (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", _now(), self._number),
             )
+
+
+@contextmanager
+def set_aside(ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Any]:
+    """Give the Ledger of one fit (None without a budget), after its whole budget was set aside in ``ledger``.
+
+    ``ledger`` is what an estimator was given: None sets nothing aside.
+    """
+    durable = as_ledger(ledger)
+    if durable is None:
+        yield None if budget is None else Ledger(budget)
+    else:
+        with durable.fit(budget, label=label, adjacency=adjacency, private=private) as filtered:
+            yield filtered
 
 
 def as_ledger(value: Any) -> PrivacyLedger | None:

@@ -13,7 +13,7 @@ from .currencies import ZCDP, Currency, GaussianDP, PureDP
 from .ledger import Budget
 from .report import NEIGHBOURS
 
-__all__ = ["CURRENCIES", "Amount", "Spend", "Terms", "decimal", "float_below"]
+__all__ = ["CURRENCIES", "NOTHING", "Amount", "Spend", "Terms", "amount_in", "decimal", "float_above", "float_below"]
 
 CURRENCIES: dict[str, Currency | None] = {"basic": None, ZCDP.name: ZCDP(), GaussianDP.name: GaussianDP()}
 """What a durable ledger can be kept in; "basic" adds up epsilons and deltas of whole fits."""
@@ -33,6 +33,14 @@ def float_below(value: Fraction) -> float:
     nearest = float(value)
     while decimal(nearest) > value:
         nearest = math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def float_above(value: Fraction) -> float:
+    """Return a float that counts as at least ``value``."""
+    nearest = float(value)
+    while decimal(nearest) < value:
+        nearest = math.nextafter(nearest, math.inf)
     return nearest
 
 
@@ -174,7 +182,7 @@ class Terms:
         kept_in = CURRENCIES[self.currency]
         if kept_in is None:
             return Amount(decimal(budget.epsilon), decimal(budget.delta))
-        amount = _in_currency(budget, kept_in)
+        amount = amount_in(budget, kept_in)
         if amount is None or not (amount > 0 and math.isfinite(amount)):
             raise ValueError(
                 f"this ledger is kept in {self.currency}, and a fit whose budget is kept in {budget.currency.name} has "
@@ -203,7 +211,8 @@ def _is_name(name: object) -> bool:
     return isinstance(name, str) and bool(name.strip())
 
 
-def _in_currency(budget: Budget, kept_in: Currency) -> float | None:
+def amount_in(budget: Budget, kept_in: Currency) -> float | None:
+    """Return what a whole budget comes to in a currency, None where it has no amount there."""
     if budget.currency == kept_in:
         return budget.limit
     if kept_in == ZCDP():

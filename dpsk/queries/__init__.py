@@ -5,5 +5,6 @@ from .gradient import GradientSum
 from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
 from .moments import Moments
+from .successes import Successes
 
-__all__ = ["ArmijoGains", "GradientSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms"]
+__all__ = ["ArmijoGains", "GradientSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms", "Successes"]
