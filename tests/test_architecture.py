@@ -25,6 +25,7 @@ ROOMS = [
     "estimators",
     "model_selection",
     "testing",
+    "budget",
     "__main__",
 ]
 
