@@ -1,7 +1,7 @@
 """One budget for a whole project: fits, a search, a score and a later session, and what happens when it is used up.
 
-The ledger is a file. Every fit sets its budget aside there before it sees a row, in whichever process it runs; what does
-not fit is refused. Draws what is left after each step if a file name is given.
+The ledger is a file. Every fit sets its budget aside there before it sees a row, in whichever process it runs; what
+does not fit is refused. Draws what is left after each step if a file name is given.
 """
 
 import sys
@@ -32,11 +32,11 @@ print(search_cost(search), "\n")
 search.fit(train_X, train_y)
 left["a search"] = train.remaining()["mu**2"]
 
-print(private_score(search, test_X, test_y, epsilon=0.5, ledger=held_out).statement(), "\n")
+print(private_score(search, test_X, test_y, epsilon=0.2, ledger=held_out).statement(), "\n")
 
 later = PrivacyLedger(path).on("training")  # tomorrow, in another notebook
 try:
-    DPLogisticRegression(epsilon=1.8, ledger=later).fit(train_X, train_y)
+    DPLogisticRegression(epsilon=3.0, ledger=later).fit(train_X, train_y)
 except BudgetExhausted as refused:
     print(refused, "\n")
 left["a refused fit"] = later.remaining()["mu**2"]

@@ -18,7 +18,7 @@ import pytest
 from dpsk import BudgetExhausted, LedgerError, PrivacyLedger
 from dpsk.privacy import ZCDP, Budget, GaussianCost, GaussianDP, PureCost, PureDP, RenyiDP, Spend
 from dpsk.privacy.store import Reservation, as_ledger
-from dpsk.privacy.terms import Amount, decimal
+from dpsk.privacy.terms import CURRENCIES, Amount, decimal
 
 DRIVER = Path(__file__).parent / "ledger_driver.py"
 HALF = Budget.of(0.5, 1e-6)
@@ -574,3 +574,11 @@ def test_a_reservation_holds_no_connection_and_no_amount(ledger):
     reservation = ledger.reserve(HALF, label="fit", adjacency="zero-out", private=True)
     assert isinstance(reservation, Reservation)
     assert set(vars(reservation)) == {"_store", "_number", "_budget", "_private", "_process"}
+
+
+def test_the_ledger_guide_names_what_exists():
+    guide = (Path(__file__).parents[1] / "docs" / "ledger.md").read_text()
+    for name in ("history()", "search_cost", "private_score", "allow_nonprivate", "disjoint", "interval_on_rows"):
+        assert name in guide
+    for currency in CURRENCIES:
+        assert f'`"{currency}"`' in guide
