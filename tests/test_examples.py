@@ -27,7 +27,7 @@ def test_the_one_budget_example_refuses_what_does_not_fit(capsys, monkeypatch):
     left = runpy.run_path(str(example))["left"]
     printed = capsys.readouterr().out
     assert "DPLogisticRegression asks for mu**2" in printed
-    assert "11 so far" in printed
+    assert "on 'training', 10 so far" in printed
     assert left["new"] > left["a fit"] > left["a search"] == left["a refused fit"] > 0
 
 

@@ -264,6 +264,7 @@ class PrivacyLedger:
         broken, counted = ([spend for spend in spends if spend.private is private] for private in (False, True))
         waiting = sum(spend.state == "open" for spend in counted)
         guarantee = f"({round_up(terms.epsilon, 4)}, {round_up(terms.delta, 3)})-differential privacy"
+        on = f" on {', '.join(map(repr, self._datasets))}" if self._datasets else ""
         text = ""
         if broken:
             text = (
@@ -271,7 +272,7 @@ class PrivacyLedger:
                 "void the guarantee; the rest of this statement is about the others alone. "
             )
         text += (
-            f"All fits and scores recorded in this ledger, {len(counted)} so far, keep {guarantee} together, as will "
+            f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as will "
             f"those that it still takes. The unit of protection is one row; two data sets are neighbours when "
             f"{NEIGHBOURS[terms.adjacency]}. "
         )
