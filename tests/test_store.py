@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import warnings
 from fractions import Fraction
 from pathlib import Path
 
@@ -223,7 +224,8 @@ def test_a_forked_copy_of_a_fit_gives_nothing_back(path):
     ledger = PrivacyLedger(path, epsilon=2.0, delta=1e-5, currency="rho")
     read, write = os.pipe()
     with ledger.fit(HALF, label="fit", adjacency="zero-out", private=True) as filtered:
-        with contextlib.suppress(DeprecationWarning):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
             number = os.fork()
         if number == 0:
             os.close(read)

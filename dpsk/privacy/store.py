@@ -272,8 +272,8 @@ class PrivacyLedger:
                 "void the guarantee; the rest of this statement is about the others alone. "
             )
         text += (
-            f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as will "
-            f"those that it still takes. The unit of protection is one row; two data sets are neighbours when "
+            f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as "
+            f"will those that it still takes. The unit of protection is one row; two data sets are neighbours when "
             f"{NEIGHBOURS[terms.adjacency]}. "
         )
         if terms.disjoint:
