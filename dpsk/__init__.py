@@ -10,7 +10,8 @@ from .estimators import (
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
 )
-from .privacy import BudgetExhausted, PrivacySpent
+from .model_selection import private_score, search_cost
+from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
 
 __all__ = [
     "DPAGDSVC",
@@ -21,6 +22,10 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "LedgerError",
     "ObjectivePerturbationClassifier",
+    "PrivacyLedger",
     "PrivacySpent",
+    "private_score",
+    "search_cost",
 ]

@@ -1,4 +1,4 @@
-"""``python -m dpsk demo``: the main job in one command, on data that come with scikit-learn."""
+"""``python -m dpsk``: ``demo``, the main job on data that come with scikit-learn, and ``budget``, plans and ledgers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
+from . import budget
 from .estimators import DPLogisticRegression
+from .privacy import LedgerError
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 REPEATS = 5
@@ -73,9 +75,17 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("demo", help="accuracy against epsilon on data that need no network")
     command.add_argument("--picture", type=Path, default=Path("dpsk-demo.png"), help="where to save the picture")
+    budget.add_arguments(commands.add_parser("budget", help="how far a budget goes, and what a ledger file says"))
     options = parser.parse_args(arguments)
     warnings.simplefilter("default")
-    demo(options.picture)
+    if options.command == "demo":
+        demo(options.picture)
+        return 0
+    try:
+        print(budget.run(options))
+    except (ValueError, LedgerError) as error:
+        print(error, file=sys.stderr)
+        return 1
     return 0
 
 

@@ -23,7 +23,9 @@ ROOMS = [
     "solvers",
     "_sklearn_compat",
     "estimators",
+    "model_selection",
     "testing",
+    "budget",
     "__main__",
 ]
 

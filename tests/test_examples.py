@@ -21,6 +21,16 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
+def test_the_one_budget_example_refuses_what_does_not_fit(capsys, monkeypatch):
+    (example,) = [path for path in EXAMPLES if path.stem == "plot_one_budget"]
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    left = runpy.run_path(str(example))["left"]
+    printed = capsys.readouterr().out
+    assert "DPLogisticRegression asks for mu**2" in printed
+    assert "on 'training', 10 so far" in printed
+    assert left["new"] > left["a fit"] > left["a search"] == left["a refused fit"] > 0
+
+
 def test_the_mixed_columns_example_learns(capsys, monkeypatch):
     (example,) = [path for path in EXAMPLES if path.stem == "plot_mixed_columns"]
     monkeypatch.setattr(sys, "argv", [str(example)])

@@ -6,8 +6,8 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_the_first_example_runs_and_scores_about_what_it_says(capsys):
-    example, report = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+def test_the_first_example_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
+    example, report, ledger = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert README.read_text()[: README.read_text().index(example)].count("\n") + example.count("import") < 30
     namespace = {}
     exec(compile(example, "README.md", "exec"), namespace)
@@ -18,6 +18,10 @@ def test_the_first_example_runs_and_scores_about_what_it_says(capsys):
     assert "(2, 1e-05)-differential privacy" in printed
     exec(compile(report, "README.md", "exec"), namespace)
     assert namespace["spent"].private
+    monkeypatch.chdir(tmp_path)
+    exec(compile(ledger, "README.md", "exec"), namespace)
+    printed = capsys.readouterr().out
+    assert printed.splitlines()[-1] == re.search(r"remaining\(\)\)  # (.*)", ledger)[1]
 
 
 def test_both_commands_are_there():

@@ -76,6 +76,7 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         step_max: float = 2.0,
         first_noise: float | None = 0.1,
         batch_size: int | None = None,
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -98,6 +99,7 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
         self.step_max = step_max
         self.first_noise = first_noise
         self.batch_size = batch_size
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 

@@ -26,6 +26,7 @@ from ..penalties import L2
 from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
 from ..privacy.report import NEIGHBOURS, PrivacySpent
+from ..privacy.store import set_aside
 from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
 from .exact import minimise
@@ -63,6 +64,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     standardize: str | None
     classes: Any
     adjacency: str
+    ledger: Any = None
     random_state: int | None
     verbose: int
 
@@ -87,6 +89,10 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if self.rho is not None:
             return Budget.from_rho(self.rho, self.delta)
         return Budget.of(self.epsilon, self.delta, currency=self._currency)
+
+    def _may_change_currency(self) -> bool:
+        """Return whether the number of rows may decide what the budget is kept in."""
+        return False
 
     def _is_exact(self) -> bool:
         return self._exact_at_infinity and self.rho is None and self.epsilon == math.inf
@@ -137,21 +143,28 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_number("delta", self.delta, 0)
         budget = None if self._is_exact() else self._budget()
         bits = bits_for(self.random_state)
-        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-            delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+        label, private = type(self).__name__, bits.private
+        with set_aside(self.ledger, budget, label=label, adjacency=self.adjacency, private=private) as ledger:
+            for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+                delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+            fitted: Self = self._fit(X, y, ledger, bits)
+        return fitted
+
+    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits) -> Self:
+        """Fit within the budget of ``ledger``, or without any privacy where it is None."""
         X, y = self._validated(X, y)
         classes, codes = _encode(y, self.classes)
         n_classes = None if len(classes) == 2 else len(classes)
-        if budget is not None:
+        if ledger is not None:
             facts = Facts(len(y), X.shape[1] + bool(self.fit_intercept), len(classes))
-            budget = self._budget(facts)
-            for doubt in _doubts(budget, len(y), facts.n_weights * (n_classes or 1)):
-                warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT)
+            ledger.replan(self._budget(facts))
+            for doubt in _doubts(ledger.budget, len(y), facts.n_weights * (n_classes or 1)):
+                warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT + 1)
         labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self)
-        if budget is None:
+        if ledger is None:
             columns: Columns | None = None
             w = minimise(X, labels, self._loss(len(classes)), float(self.alpha), bool(self.fit_intercept))
             self.privacy_spent_ = PrivacySpent.nothing_promised(
@@ -159,7 +172,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             )
             self.evaluations_ = dict[str, float]()
         else:
-            w, columns = self._learn(X, labels, n_classes, Ledger(budget), bits, classes, context)
+            w, columns = self._learn(X, labels, n_classes, ledger, bits, classes, context)
         fitted = self._attributes(w, columns, classes)
         for name, value in fitted.items():
             setattr(self, name, value)

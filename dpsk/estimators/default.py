@@ -64,7 +64,7 @@ _PARAMETERS = f"""
         (:class:`~dpsk.ObjectivePerturbationClassifier`; the intercept is penalised, and there is no rho). "auto" is the
         first, which is the most accurate where noise matters (benchmarks/results/accuracy.md); with two classes and so
         many rows or so large an epsilon that it hardly does, the last, which is faster and exact on correlated columns
-        (benchmarks/results/seat.md).
+        (benchmarks/results/seat.md); not with a ``ledger``, which sets its price aside before the data are seen.
     {PARAMETERS["running"]}
 """
 
@@ -89,6 +89,7 @@ class _DefaultClassifier(PrivateClassifier):
         classes: Any = None,
         adjacency: str = "zero-out",
         solver: str = "auto",
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -103,6 +104,7 @@ class _DefaultClassifier(PrivateClassifier):
         self.classes = classes
         self.adjacency = adjacency
         self.solver = solver
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 
@@ -128,10 +130,13 @@ class _DefaultClassifier(PrivateClassifier):
         return super()._budget(facts)
 
     def _is_precise(self, facts: Facts | None) -> bool:
-        """Return whether "auto" is a perturbed objective."""
-        if self.solver != "auto" or self.rho is not None or facts is None or facts.n_classes > 2:
+        """Return whether "auto" is a perturbed objective; under a durable ledger all is fixed before the data."""
+        if not self._may_change_currency() or facts is None or facts.n_classes > 2:
             return False
         return public_precision(self.epsilon, self.delta, facts, replaced=self.adjacency == "replace") > PRECISE
+
+    def _may_change_currency(self) -> bool:
+        return self.solver == "auto" and self.rho is None and self.ledger is None
 
     def _solver(self) -> Solver:
         return SOLVERS[self.solver]

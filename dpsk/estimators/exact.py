@@ -78,7 +78,7 @@ def minimise(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> F
             "the exact model did not converge: the classes may be separable, which leaves no finite optimum when alpha "
             f"is 0 (here {alpha:g}). Raise alpha",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     w: Floats = scale * found.reshape(shape)
     return w

@@ -68,6 +68,7 @@ class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, PrivateClassifier):
         data_norm: float | None = None,
         classes: Any = None,
         adjacency: str = "zero-out",
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -87,6 +88,7 @@ class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, PrivateClassifier):
         self.data_norm = data_norm
         self.classes = classes
         self.adjacency = adjacency
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 

@@ -134,6 +134,7 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         data_norm: float | None = None,
         classes: Any = None,
         adjacency: str = "zero-out",
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -167,6 +168,7 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         self.data_norm = data_norm
         self.classes = classes
         self.adjacency = adjacency
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 
@@ -237,6 +239,6 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
                 "found no step. Columns on one scale (standardize='private'), a larger gradient_clip, more candidates "
                 "or fallback=True help",
                 UserWarning,
-                stacklevel=CALLER_OF_FIT + 1,
+                stacklevel=CALLER_OF_FIT + 2,
             )
         return learned

@@ -86,6 +86,7 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, PrivateClassifier)
         data_norm: float | None = None,
         classes: Any = None,
         adjacency: str = "zero-out",
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -101,6 +102,7 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, PrivateClassifier)
         self.data_norm = data_norm
         self.classes = classes
         self.adjacency = adjacency
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 

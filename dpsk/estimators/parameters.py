@@ -55,7 +55,11 @@ PARAMETERS = {
     adjacency : {"zero-out", "replace"}, default="zero-out"
         Neighbouring data sets differ by one row that leaves every sum, or by one row replaced. The latter needs
         about twice the noise.""",
-    "running": """random_state : int or None, default=None
+    "running": """ledger : PrivacyLedger, path or None, default=None
+        One budget for everything that is done with the same data (:class:`~dpsk.PrivacyLedger`), or the path of its
+        file. The fit sets its whole budget aside there before it touches the data, or raises
+        :class:`~dpsk.BudgetExhausted` and draws nothing. Clones and worker processes share it.
+    random_state : int or None, default=None
         None: secure noise from the operating system. An int makes the fit reproducible and NOT private.
     verbose : int, default=0
         1 prints progress at every tenth of the budget, 2 at every iterate. Only released values are shown.

@@ -87,6 +87,7 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         data_norm: float | None = None,
         classes: Any = None,
         adjacency: str = "zero-out",
+        ledger: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -108,6 +109,7 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         self.data_norm = data_norm
         self.classes = classes
         self.adjacency = adjacency
+        self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
 

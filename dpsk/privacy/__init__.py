@@ -4,8 +4,11 @@ from .amplification import BatchCost, Sampling, best_order
 from .costs import BoundedRangeCost, Cost, GaussianCost, GaussianThresholdCost, LaplaceThresholdCost, PureCost
 from .currencies import ZCDP, Currency, GaussianDP, PureDP, RenyiDP
 from .ledger import Budget, BudgetExhausted, Ledger, Release
+from .ledger_file import LedgerError
 from .perturbation import ObjectiveDP, PerturbedMinimaCost
 from .report import PrivacySpent
+from .store import PrivacyLedger
+from .terms import Spend
 
 __all__ = [
     "ZCDP",
@@ -20,13 +23,16 @@ __all__ = [
     "GaussianThresholdCost",
     "LaplaceThresholdCost",
     "Ledger",
+    "LedgerError",
     "ObjectiveDP",
     "PerturbedMinimaCost",
+    "PrivacyLedger",
     "PrivacySpent",
     "PureCost",
     "PureDP",
     "Release",
     "RenyiDP",
     "Sampling",
+    "Spend",
     "best_order",
 ]

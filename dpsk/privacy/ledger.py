@@ -114,6 +114,7 @@ class Ledger:
         self._charged = Fraction(0)
         self._releases: dict[tuple[str, float], int] = {}
         self._turn = 0
+        self._closed = False
         self._lock = threading.Lock()
         self._process = os.getpid()
 
@@ -168,6 +169,8 @@ class Ledger:
         self.require_own_process()
         total = times * Fraction(price)
         with self._lock:
+            if self._closed:
+                raise RuntimeError(f"{label!r} asks a ledger that was closed: nothing is released after the fit ended")
             if self._charged + total > self._limit:
                 raise BudgetExhausted(
                     f"{label!r} asks for {_rounded(total, up=True):.6g} {self.budget.currency.name}, but "
@@ -178,6 +181,22 @@ class Ledger:
             key = (label, price)
             self._releases[key] = self._releases.get(key, 0) + times
             return self._turn
+
+    def replan(self, budget: Budget) -> None:
+        """Keep the same promise in another currency, before anything is charged; raise ValueError otherwise."""
+        with self._lock:
+            if budget == self._budget:
+                return
+            same = (budget.epsilon, budget.delta) == (self._budget.epsilon, self._budget.delta)
+            if not same or self._charged or self._closed:
+                raise ValueError(f"a used ledger, or one of another promise than {budget!r}, cannot keep it")
+            self._budget, self._limit = budget, Fraction(budget.limit)
+
+    def close(self) -> float:
+        """Refuse every later charge, and return what was charged, rounded up: from now on it is final."""
+        with self._lock:
+            self._closed = True
+            return self.charged
 
     def require_own_process(self) -> None:
         """Raise RuntimeError in a forked copy."""

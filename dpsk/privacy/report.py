@@ -10,7 +10,7 @@ from typing import Any
 from .currencies import Currency, RenyiDP
 from .ledger import Ledger, Release
 
-__all__ = ["NEIGHBOURS", "PrivacySpent"]
+__all__ = ["NEIGHBOURS", "PrivacySpent", "round_up"]
 
 NEIGHBOURS = {
     "zero-out": "one row leaves every sum while the number of rows stays as it is",
@@ -123,14 +123,14 @@ class PrivacySpent:
         )
 
     def _guarantee(self) -> str:
-        text = f"({_up(self.epsilon, 4)}, {_up(self.delta, 3)})-differential privacy"
+        text = f"({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differential privacy"
         if isinstance(self.currency, RenyiDP):
-            return f"{text} (Rényi divergence of order {self.currency.order:g} at most {_up(self.limit, 4)})"
-        return text if self.rho is None else f"{text} ({_up(self.rho, 4)}-zCDP)"
+            return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"
+        return text if self.rho is None else f"{text} ({round_up(self.rho, 4)}-zCDP)"
 
     def _groups(self) -> str:
         try:
-            two, ten = (_up(self.epsilon_for_group(k), 3) for k in (2, 10))
+            two, ten = (round_up(self.epsilon_for_group(k), 3) for k in (2, 10))
         except ValueError:
             return "Nothing is stated for a person who contributed several rows, who is protected less. "
         return (
@@ -151,12 +151,13 @@ class PrivacySpent:
         used = 100 * self.charged / self.limit
         count = sum(release.count for release in self.releases)
         return (
-            f"PrivacySpent(epsilon={_up(self.epsilon, 4)}, delta={_up(self.delta, 3)}, adjacency={self.adjacency!r}, "
-            f"private={self.private}; {count} releases used {used:.1f}% of {self.limit:.4g} {self.currency.name})"
+            f"PrivacySpent(epsilon={round_up(self.epsilon, 4)}, delta={round_up(self.delta, 3)}, "
+            f"adjacency={self.adjacency!r}, private={self.private}; {count} releases used {used:.1f}% of "
+            f"{self.limit:.4g} {self.currency.name})"
         )
 
 
-def _up(value: float, digits: int) -> str:
+def round_up(value: float, digits: int) -> str:
     """Return ``value`` with this many significant digits, rounded up: a report never promises more than the fit."""
     if not 0 < value < math.inf:
         return f"{value:g}"

@@ -6,6 +6,7 @@ from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
 from .minimizers import PerturbedMinima
 from .moments import Moments
+from .successes import Successes
 
 __all__ = [
     "ArmijoGains",
@@ -16,4 +17,5 @@ __all__ = [
     "PerturbedMinima",
     "Positions",
     "RowNorms",
+    "Successes",
 ]

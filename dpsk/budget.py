@@ -1,0 +1,119 @@
+"""``python -m dpsk budget``: how far a budget goes, and what a ledger file says."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+from .privacy import PrivacyLedger
+from .privacy.terms import CURRENCIES, Spend, Terms, decimal, float_below
+
+__all__ = ["add_arguments", "epsilon_of_each", "fits_of_each", "plan", "run", "show"]
+
+WHAT_FITS = {
+    "basic": "every estimator",
+    "rho": "DPAGD*; DPLogisticRegression and the like with solver='adaptive-gradient'",
+    "mu**2": "DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier",
+}
+"""Which estimators keep their own budget in a currency, and so get what is planned for it."""
+
+
+def epsilon_of_each(currency: str, epsilon: float, delta: float, fits: int) -> tuple[float, float]:
+    """Return the largest epsilon and delta that so many equal fits may have in a ledger kept in this currency.
+
+    Under "basic" delta is shared out as well. Otherwise each fit may be stated at the delta of the ledger.
+    """
+    kept_in = CURRENCIES[currency]
+    if kept_in is None:
+        return float_below(decimal(epsilon) / fits), float_below(decimal(delta) / fits)
+    part = float_below(decimal(kept_in.limit(epsilon, delta)) / fits)
+    each = kept_in.epsilon(part, delta)
+    while decimal(kept_in.limit(each, delta)) > decimal(part):  # two roundings that meet
+        each = math.nextafter(each, 0)
+    return each, delta
+
+
+def fits_of_each(currency: str, epsilon: float, delta: float, each: float, each_delta: float) -> int:
+    """Return how many fits with this epsilon and delta a ledger kept in this currency takes."""
+    kept_in = CURRENCIES[currency]
+    if kept_in is None:
+        shares = [decimal(epsilon) / decimal(each)]
+        if each_delta > 0:
+            shares.append(decimal(delta) / decimal(each_delta))
+        return math.floor(min(shares))
+    return math.floor(decimal(kept_in.limit(epsilon, delta)) / decimal(kept_in.limit(each, each_delta)))
+
+
+def plan(epsilon: float, delta: float, fits: int | None, each: float | None, each_delta: float) -> list[str]:
+    """Return, for every currency, which epsilon so many fits may have, or how many fits of one there may be."""
+    Terms.fixed(epsilon=epsilon, delta=delta, currency=None, adjacency=None, disjoint=None, allow_nonprivate=None)
+    lines = [f"A ledger of epsilon {epsilon:g} and delta {delta:g} holds", ""]
+    for currency, kept_in in CURRENCIES.items():
+        if kept_in is not None and delta == 0:
+            continue
+        if fits is not None:
+            part, part_delta = epsilon_of_each(currency, epsilon, delta, fits)
+            held = f"{fits} fits of epsilon {_down(part)} and delta {_down(part_delta)}"
+        elif each is not None:
+            held = f"{fits_of_each(currency, epsilon, delta, each, each_delta)} fits of epsilon {each:g} and delta "
+            held += f"{each_delta:g}"
+        lines.append(f"  kept in {currency:6} {held}: {WHAT_FITS[currency]}")
+    return lines
+
+
+def _down(value: float) -> str:
+    """Return ``value`` with four digits, rounded down."""
+    if value <= 0:
+        return "0"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3)
+    shown = f"{math.floor(value / unit * (1 + 1e-13)) * unit:.4g}"
+    return shown if float(shown) <= value else f"{value:.17g}"
+
+
+def show(path: str) -> list[str]:
+    """Return what a ledger file holds: what is left, every fit, and the statement for a report."""
+    ledger = PrivacyLedger(path)
+    terms, history = ledger.terms(), ledger.history()
+    lines = [repr(ledger)[1:-1], ""]
+    for name in terms.disjoint:
+        lines.append(f"  left for {name}: {terms.words(ledger.on(name).left())}")
+    lines += [f"  {_line(spend)}" for spend in history] or ["  no fits yet"]
+    return [*lines, "", ledger.statement()]
+
+
+def _line(spend: Spend) -> str:
+    counted = ", ".join(f"{name} {value:.6g}" for name, value in spend.counted.items())
+    kind = f"counts {counted}" if spend.private else "NOT PRIVATE, counts nothing"
+    on = f" on {', '.join(spend.datasets)}" if spend.datasets else ""
+    return (
+        f"{spend.number:4} {spend.started[:19]} {spend.label}{on}: epsilon {spend.epsilon:g}, delta {spend.delta:g}; "
+        f"{spend.state}, {kind}"
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
+    commands = parser.add_subparsers(dest="budget", required=True)
+    command = commands.add_parser(
+        "plan", help="which epsilon so many fits may have, or how many fits of one there may be"
+    )
+    command.add_argument("--epsilon", type=float, required=True, help="the budget of the data")
+    command.add_argument("--delta", type=float, required=True, help="the budget of the data")
+    wanted = command.add_mutually_exclusive_group(required=True)
+    wanted.add_argument("--fits", type=int, help="how many equal fits")
+    wanted.add_argument("--each", type=float, help="the epsilon of each fit")
+    command.add_argument("--each-delta", type=float, default=1e-6, help="the delta of each fit (default: 1e-6)")
+    command = commands.add_parser("show", help="what is left in a ledger, and what was spent")
+    command.add_argument("file", help="the file of a PrivacyLedger")
+
+
+def run(options: argparse.Namespace) -> str:
+    """Return what the command prints; raise ValueError or LedgerError with what is wrong."""
+    if options.budget == "show":
+        return "\n".join(show(options.file))
+    if options.fits is not None and options.fits < 1:
+        raise ValueError(f"--fits {options.fits} must be at least 1")
+    for name, value, low in (("each", options.each, 0.0), ("each-delta", options.each_delta, -1.0)):
+        if value is not None and not low < value < (math.inf if name == "each" else 1):
+            raise ValueError(f"--{name} {value:g} is out of range")
+    return "\n".join(plan(options.epsilon, options.delta, options.fits, options.each, options.each_delta))

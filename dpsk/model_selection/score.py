@@ -1,0 +1,197 @@
+"""An accuracy that is paid for, with an interval that knows its noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import binom
+
+from ..data import PrivateData, RawRows
+from ..mechanisms import Laplace, bits_for
+from ..mechanisms.additive import noise_scale
+from ..mechanisms.exact import Floats
+from ..privacy import Budget, PrivacySpent
+from ..privacy.report import NEIGHBOURS, round_up
+from ..privacy.store import set_aside
+from ..queries import Successes
+
+__all__ = ["PrivateScore", "private_score"]
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    """A released accuracy.
+
+    Parameters
+    ----------
+    accuracy : float
+        The noisy part of correct predictions, in [0, 1].
+    interval : pair of floats
+        Where the accuracy on the *population* lies, if these rows are an independent random sample of it: it allows for
+        the noise and for the sampling.
+    interval_on_rows : pair of floats
+        Where the accuracy on *these rows* lies: it allows for the noise only.
+    confidence : float
+        How often each interval holds what it is for, at least.
+    n_rows : int
+        The number of held-out rows, which is public.
+    privacy_spent : PrivacySpent
+        The guarantee for the held-out rows.
+    """
+
+    accuracy: float
+    interval: tuple[float, float]
+    interval_on_rows: tuple[float, float]
+    confidence: float
+    n_rows: int
+    privacy_spent: PrivacySpent
+
+    def statement(self) -> str:
+        """Return a paragraph for a report."""
+        if not self.privacy_spent.private:
+            return (
+                "NOT PRIVATE: the noise of this accuracy was generated from a known seed (random_state), so whoever "
+                "knows the seed can subtract it."
+            )
+        low, high = self.interval
+        return (
+            f"The accuracy on {self.n_rows} held-out rows, {self.accuracy:.3f}, was released with "
+            f"({round_up(self.privacy_spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours "
+            f"differ in that {NEIGHBOURS[self.privacy_spent.adjacency]}. If the rows are a random sample, the accuracy "
+            f"on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} "
+            f"with {self.confidence:.4g} confidence, noise and sampling considered. Other releases from these rows, "
+            "fits included, add to it."
+        )
+
+
+def private_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    confidence: float = 0.95,
+    adjacency: str = "zero-out",
+    ledger: Any = None,
+    random_state: int | None = None,
+) -> PrivateScore:
+    """Return the accuracy of a fitted classifier on held-out private rows, with noise that is paid for.
+
+    Formal guarantees
+    -----------------
+    The count of correct predictions moves by at most 1 when a row leaves or is replaced, provided that ``predict``
+    judges each row by itself. Discrete Laplace noise makes it epsilon-differentially private (delta = 0) for the rows
+    of X and y. For the rows that the estimator was fitted on, releasing it paid already; where these are the same rows,
+    the two add up (and the accuracy flatters the model).
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Anything with ``predict``, such as a pipeline whose steps treat each row by itself.
+    X, y : array-like
+        Held-out rows and their labels. Their number is public.
+    epsilon : float
+        The price. The noise has a standard deviation of about 1.4/epsilon rows.
+    confidence : float, default=0.95
+        How often the intervals hold.
+    adjacency : {"zero-out", "replace"}, default="zero-out"
+        Which data sets are neighbours; the noise is the same for both.
+    ledger : PrivacyLedger, path or None, default=None
+        The ledger of the held-out rows, which the price is set aside in before they are touched.
+    random_state : int or None, default=None
+        None: secure noise from the operating system. An int makes the score reproducible and NOT private.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import train_test_split
+    >>> from dpsk import DPLogisticRegression, private_score
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> train_X, test_X, train_y, test_y = train_test_split(X, y, random_state=0)
+    >>> model = DPLogisticRegression(epsilon=4.0, random_state=0).fit(train_X, train_y)
+    >>> score = private_score(model, test_X, test_y, epsilon=1.0, random_state=0)
+    >>> score.interval[0] < score.accuracy < score.interval[1]
+    True
+    """
+    if not isinstance(confidence, float) or not 0 < confidence < 1:
+        raise ValueError(f"confidence={confidence!r} must be a number between 0 and 1")
+    if adjacency not in NEIGHBOURS:
+        raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
+    budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
+    mechanism, query = Laplace(budget.epsilon), Successes()
+    sensitivity = query.sensitivity(adjacency)
+    mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
+    with set_aside(ledger, budget, label="private_score", adjacency=adjacency, private=bits.private) as filtered:
+        predicted, true = np.asarray(estimator.predict(X)), np.asarray(y)
+        if predicted.ndim != 1 or predicted.shape != true.shape or not len(true):
+            raise ValueError(f"predictions have shape {predicted.shape}, y {true.shape}: one label per row is needed")
+        correct = np.asarray(predicted == true, dtype=np.float64)
+        data = PrivateData(RawRows(correct[:, None]), filtered, bits, adjacency=adjacency)
+        released = data.release(data.measure(query), mechanism)
+    n, one, scale = len(true), int(sensitivity.l1), noise_scale(sensitivity.l1, budget.epsilon)
+    noisy = min(n * one, max(0, round(float(released[0]) / query.unit)))  # cut off: no count lies beyond
+    return PrivateScore(
+        accuracy=noisy / (n * one),
+        interval=_population_interval(noisy, n, one, scale, 1 - confidence),
+        interval_on_rows=_rows_interval(noisy, n, one, scale, 1 - confidence),
+        confidence=confidence,
+        n_rows=n,
+        privacy_spent=data.report(),
+    )
+
+
+def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
+    """Return where count/n lies but with probability ``error``, for ``noisy = one * count + noise``, cut off.
+
+    Cutting off brings the noisy count no farther from the count. Discrete Laplace noise exceeds q in magnitude with
+    probability 2 r^(q+1) / (1 + r), r = exp(-1/scale).
+    """
+    reach = max(0, math.ceil(scale * math.log(2 / (error * (1 + math.exp(-1 / scale))))) - 1)
+    low = max(0, -((reach - noisy) // one))  # counts are integers: round up, and down
+    high = min(n, (noisy + reach) // one)
+    return (low / n, high / n) if low <= high else (noisy / (n * one),) * 2
+
+
+def _population_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
+    """Return where p lies but with probability ``error``, for ``noisy = one * Binomial(n, p) + noise``, cut off.
+
+    What Clopper & Pearson (1934) do for a binomial count: all p under which neither the noisy count or less, nor the
+    noisy count or more, has a probability of at most error/2. Both probabilities are monotone in p. (Where the count
+    was cut off one of them is 1, and what stands here is less, but above 1/2 at that end.)
+    """
+
+    def at_most(p: float) -> float:
+        count, weight = _counts(n, p)
+        return 1e-15 + float(weight @ _noise_cdf(noisy - one * count, scale))
+
+    def at_least(p: float) -> float:
+        count, weight = _counts(n, p)
+        return 1e-15 + float(weight @ _noise_cdf(one * count - noisy, scale))  # the noise is symmetric
+
+    half = error / 2
+    low = 0.0 if at_least(0.0) > half else _root(lambda p: at_least(p) - half) - 1e-9
+    high = 1.0 if at_most(1.0) > half else _root(lambda p: at_most(p) - half) + 1e-9
+    return max(0.0, low), min(1.0, high)
+
+
+def _root(function: Any) -> float:
+    return float(brentq(function, 0.0, 1.0, xtol=1e-10))
+
+
+def _counts(n: int, p: float) -> tuple[Floats, Floats]:
+    """Return the counts that are not negligible (the others have 1e-20 together, covered by 1e-15), with chances."""
+    reach = 10 * math.sqrt(n * p * (1 - p)) + 60
+    count = np.arange(max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach)) + 1)
+    return count.astype(np.float64), binom.pmf(count, n, p)
+
+
+def _noise_cdf(k: Floats, scale: int) -> Floats:
+    """Return P(noise <= k) for discrete Laplace noise."""
+    r = math.exp(-1 / scale)
+    far = np.exp(-np.where(k >= 0, k + 1, -k) / scale) / (1 + r)
+    cdf: Floats = np.where(k >= 0, 1 - far, far)
+    return cdf

@@ -1,0 +1,262 @@
+"""What a search or cross-validation will cost, before it runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    ParameterGrid,
+    ParameterSampler,
+    RandomizedSearchCV,
+    RepeatedKFold,
+    check_cv,
+)
+from sklearn.pipeline import Pipeline
+
+from ..estimators.base import PrivateClassifier
+from ..privacy import Budget
+from ..privacy.report import round_up
+from ..privacy.store import as_ledger
+from ..privacy.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
+
+__all__ = ["SearchCost", "search_cost"]
+
+
+@dataclass(frozen=True)
+class SearchCost:
+    """What the fits of a search guarantee together, and what they need.
+
+    Parameters
+    ----------
+    fits : int
+        How many models are fitted: splits times candidates, and one more if the best is refitted.
+    fits_on_a_row : int
+        How many of them see any one row, at most.
+    epsilon, delta : float
+        The guarantee of all fits together for one row; inf where no theorem gives one, or a fit is not private.
+    composition : str
+        By which theorem: "basic", "rho" or "mu**2".
+    needs, left : dict or None
+        What the fits reserve in the ledger, and what it has left. A ledger counts every fit for every row.
+    enough : bool or None
+        Whether all fits go through.
+    folds_are_public : bool
+        Whether the folds follow from the number of rows alone. Stratified folds look at the labels; the guarantee then
+        takes the fold of each row as public.
+    """
+
+    fits: int
+    fits_on_a_row: int
+    epsilon: float
+    delta: float
+    composition: str
+    needs: dict[str, float] | None
+    left: dict[str, float] | None
+    enough: bool | None
+    folds_are_public: bool
+
+    def statement(self) -> str:
+        """Return what it costs, and what it does not include, in words."""
+        text = f"{self.fits} fits, of which {self.fits_on_a_row} see any one row. "
+        if self.epsilon == math.inf:
+            text += (
+                f"No (epsilon, delta) at delta = {self.delta:g} covers them: a fit is not private, or delta is small. "
+            )
+        else:
+            text += (
+                f"Their models together are ({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differentially "
+                f"private ({self.composition} composition). "
+            )
+        if not self.folds_are_public:
+            text += (
+                "That takes the fold of each row as public, although these folds may depend on labels: KFold has folds "
+                "that do not. "
+            )
+        if self.enough is not None:
+            needs, left = (_words(amount) for amount in (self.needs, self.left))
+            text += (
+                f"The ledger has {left} left and they reserve {needs}: {'enough' if self.enough else 'NOT ENOUGH'}. "
+            )
+        return text + (
+            "The scores, and the choice of the best by them, are not included: they are un-noised facts about the "
+            "held-out rows that nothing pays for. dpsk.private_score releases an accuracy that is paid for."
+        )
+
+    def __str__(self) -> str:
+        return self.statement()
+
+
+def search_cost(
+    search: Any,
+    X: Any = None,
+    y: Any = None,
+    groups: Any = None,
+    *,
+    cv: Any = None,
+    delta: float | None = None,
+    ledger: Any = None,
+) -> SearchCost:
+    """Return what the fits of a search cost together; nothing is fitted and no data are looked at.
+
+    Formal guarantees
+    -----------------
+    Caps are fixed before the first fit, so any composition theorem applies, and the best of several may be chosen: sums
+    of epsilon and delta (Dwork, Rothblum & Vadhan 2010), of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su
+    2022). With ``KFold`` (or ``RepeatedKFold``) which rows a fold holds follows from their number, and each row is in
+    all training sets but one (per repetition). The model whose training set lacks the row has the same distribution
+    under both neighbours, whatever the others turned out to be, so for this row it costs nothing: k - 1 of k fits
+    count. Other splitters may look at labels or leave a row in every training set: all their fits count. A refit counts
+    for every row. Estimators that choose a method by the number of rows (``solver="auto"`` without a ledger) have no
+    rho or mu**2 that is known beforehand, so theirs are sums.
+
+    Parameters
+    ----------
+    search : GridSearchCV, RandomizedSearchCV, or an estimator
+        What will be run; an estimator stands for a cross-validation of it with ``cv``. The estimator is one of dpsk's,
+        or a pipeline that ends in one.
+    X, y, groups : optional
+        Only for splitters whose number of splits depends on them (``LeaveOneOut``, groups).
+    cv : optional
+        How an estimator is cross-validated, as for ``cross_validate``.
+    delta : float or None, default=None
+        The delta of the guarantee. None: the sum of the deltas of the fits that see one row.
+    ledger : PrivacyLedger, path or None, default=None
+        The ledger to ask. None: the one of the estimator, if it has one.
+    """
+    plan = _Plan.of(search, cv, X, y, groups)
+    epsilon, at_delta, composition = plan.guarantee(delta)
+    needs = left = enough = None
+    durable = as_ledger(plan.models[0].ledger if ledger is None else ledger)
+    if durable is not None:
+        terms = durable.terms()
+        reserved, there = plan.reserved(terms), durable.left()
+        needs, left, enough = terms.as_dict(reserved), terms.as_dict(there), reserved.fits_into(there)
+    return SearchCost(
+        fits=plan.splits * plan.tried + plan.refits,
+        fits_on_a_row=plan.seen * plan.tried + plan.refits,
+        epsilon=epsilon,
+        delta=at_delta,
+        composition=composition,
+        needs=needs,
+        left=left,
+        enough=enough,
+        folds_are_public=plan.seen < plan.splits,
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """``tried`` of the candidate ``models`` on each of ``splits`` training sets, of which ``seen`` hold any one row."""
+
+    models: list[PrivateClassifier]
+    tried: int
+    splits: int
+    seen: int
+    refits: int
+
+    @classmethod
+    def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any) -> _Plan:
+        estimator, candidates, tried, refits = search, [dict[str, Any]()], 1, 0
+        if isinstance(search, GridSearchCV | RandomizedSearchCV):
+            if cv is not None:
+                raise ValueError("cv is for an estimator: a search has its own")
+            estimator, cv, refits = search.estimator, search.cv, int(bool(search.refit))
+            candidates, tried = _candidates(search)
+        if isinstance(cv, Iterator):
+            raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
+        models = [_private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
+        for model in models:
+            model._check_parameters()
+        splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
+        splits = int(splitter.get_n_splits(X, y, groups))
+        return cls(models, tried, splits, splits - _splits_without_a_row(splitter), refits)
+
+    def budgets(self) -> list[Budget] | None:
+        """Return the budget of each candidate, None if one is not private."""
+        if any(model.random_state is not None or model._is_exact() for model in self.models):
+            return None
+        return [model._budget() for model in self.models]
+
+    def total(self, amounts: Sequence[Fraction], times: int) -> Fraction:
+        """Return the most that the candidates tried can come to, each so many times, and a refit of any."""
+        return times * sum(sorted(amounts)[-self.tried :], Fraction(0)) + self.refits * max(amounts)
+
+    def guarantee(self, delta: float | None) -> tuple[float, float, str]:
+        """Return epsilon, delta and the name of the theorem for all fits that see one row."""
+        budgets = self.budgets()
+        if budgets is None:
+            return math.inf, 1.0 if delta is None else delta, "basic"
+        sums = (self.total([decimal(getattr(b, name)) for b in budgets], self.seen) for name in ("epsilon", "delta"))
+        summed, deltas = map(float_above, sums)
+        delta = deltas if delta is None else delta
+        found = [(summed if deltas <= delta else math.inf, "basic")]
+        fixed = delta > 0 and not any(model._may_change_currency() for model in self.models)
+        for name, currency in CURRENCIES.items():
+            amounts = [amount_in(budget, currency) for budget in budgets] if fixed and currency is not None else []
+            exact = [Fraction(amount) for amount in amounts if amount is not None]
+            if currency is not None and exact and len(exact) == len(budgets):
+                found.append((currency.epsilon(float_above(self.total(exact, self.seen)), delta), name))
+        epsilon, name = min(found)
+        return epsilon, delta, name
+
+    def reserved(self, terms: Terms) -> Amount:
+        """Return what a ledger with these terms sets aside for all fits; raise ValueError if it refuses one."""
+        for model in self.models:
+            private = model.random_state is None and not model._is_exact()
+            terms.require_fit(type(model).__name__, model.adjacency, private)
+        prices = [NOTHING] if (budgets := self.budgets()) is None else [terms.price(budget) for budget in budgets]
+        return Amount(*(self.total([getattr(p, part) for p in prices], self.splits) for part in ("main", "delta")))
+
+
+def _candidates(search: Any) -> tuple[list[dict[str, Any]], int]:
+    """Return the candidates that a search may try, and how many of them it will."""
+    if isinstance(search, GridSearchCV):
+        grid = list(ParameterGrid(search.param_grid))
+        return grid, len(grid)
+    given = search.param_distributions
+    spaces = given if isinstance(given, list) else [given]
+    if not any(hasattr(values, "rvs") for space in spaces for values in space.values()):
+        grid = list(ParameterGrid(given))
+        return grid, min(search.n_iter, len(grid))
+    if isinstance(search.random_state, int):  # decides which candidates are tried, and nothing about the noise
+        drawn = list(ParameterSampler(given, search.n_iter, random_state=search.random_state))
+        return drawn, len(drawn)
+    raise ValueError(
+        "which candidates a RandomizedSearchCV draws from distributions is not known beforehand: give the search (not "
+        "the estimator) an integer random_state, or lists instead of distributions"
+    )
+
+
+def _splits_without_a_row(splitter: Any) -> int:
+    """Return in how many training sets each row is certain to be missing, for folds that look at no data."""
+    if type(splitter) is KFold:
+        return 1
+    if type(splitter) is RepeatedKFold:
+        return int(splitter.n_repeats)
+    return 0
+
+
+def _private_step(estimator: Any) -> PrivateClassifier:
+    """Return the one private estimator that a fit of this one fits once."""
+    last = estimator
+    while isinstance(last, Pipeline):
+        last = last.steps[-1][1]
+    nested = [value for value in estimator.get_params().values() if isinstance(value, PrivateClassifier)]
+    if not isinstance(last, PrivateClassifier) or len(nested) > (last is not estimator):
+        raise ValueError(
+            f"{type(estimator).__name__} is neither one of dpsk's classifiers nor a pipeline that ends in one and "
+            "holds no other: what one fit of it costs is not known"
+        )
+    return last
+
+
+def _words(amount: dict[str, float] | None) -> str:
+    return " and ".join(f"{name} {value:.6g}" for name, value in (amount or {}).items())

@@ -1,0 +1,160 @@
+"""One SQLite file, opened for one operation at a time: what was written is on disk, or an error says why it is not."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+__all__ = ["LedgerError", "reading", "writing"]
+
+APPLICATION = int.from_bytes(b"dpsk", "big")
+"""What SQLite files of this kind are marked with (``PRAGMA application_id``)."""
+
+VERSION = 1
+"""The newest layout this version can read (``PRAGMA user_version``)."""
+
+_LAYOUT = """
+CREATE TABLE terms (
+    epsilon TEXT NOT NULL, delta TEXT NOT NULL, currency TEXT NOT NULL, amount TEXT NOT NULL, adjacency TEXT NOT NULL,
+    disjoint TEXT NOT NULL, allow_nonprivate INTEGER NOT NULL, created TEXT NOT NULL
+);
+CREATE TABLE accounts (dataset TEXT PRIMARY KEY, amount TEXT NOT NULL, delta TEXT NOT NULL);
+CREATE TABLE fits (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, datasets TEXT NOT NULL, private INTEGER NOT NULL,
+    epsilon TEXT NOT NULL, fit_delta TEXT NOT NULL, reserved TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL,
+    state TEXT NOT NULL, started TEXT NOT NULL, ended TEXT
+);
+"""
+
+
+class LedgerError(RuntimeError):
+    """A ledger file cannot be used. Nothing was recorded, so nothing may be drawn."""
+
+
+# Threads of one process wait here rather than in SQLite, and no fork falls into the middle of an operation: the child
+# would hold a second copy of an open connection.
+_one_at_a_time = threading.RLock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_one_at_a_time.acquire, after_in_parent=_one_at_a_time.release, after_in_child=_one_at_a_time.release
+    )
+
+
+def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
+    """Open the file for one operation, with every commit on disk when it returns, the directory's entry included.
+
+    The rollback journal (SQLite's default) keeps everything in one file whenever no operation is under way, so that a
+    copy or a backup of that file is complete; a write-ahead log would not.
+    """
+    connection = sqlite3.connect(f"{Path(path).as_uri()}?mode={mode}", uri=True, timeout=timeout, isolation_level=None)
+    try:
+        connection.execute("PRAGMA synchronous = EXTRA")
+        connection.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync does not reach the disk
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def reading(path: str, timeout: float) -> Iterator[sqlite3.Connection]:
+    """Give a connection that sees one state of an existing ledger."""
+    with _one_at_a_time, _explained(path, timeout), closing(_connect(_existing(path), "rw", timeout)) as connection:
+        _require_ledger(connection, path)
+        connection.execute("BEGIN")
+        yield connection
+        connection.execute("ROLLBACK")
+
+
+@contextmanager
+def writing(path: str, timeout: float, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    """Give a connection that alone may write; all is recorded when the block ends, nothing if it raises.
+
+    With ``create`` a file that does not exist, or is empty, becomes a ledger with empty tables.
+    """
+    mode = "rwc" if create else "rw"
+    if not create:
+        _existing(path)
+    with _one_at_a_time, _explained(path, timeout), closing(_connect(path, mode, timeout)) as connection:
+        if not create:
+            _require_ledger(connection, path)
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            if create and _is_empty(connection):
+                for statement in _LAYOUT.split(";"):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION}")
+                connection.execute(f"PRAGMA user_version = {VERSION}")
+            _require_ledger(connection, path)
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+
+
+def _existing(path: str) -> str:
+    if not os.path.exists(path):
+        raise LedgerError(
+            f"there is no ledger at {path!r}. Create it once, with the budget of the data: "
+            f"PrivacyLedger({path!r}, epsilon=..., delta=...)"
+        )
+    return path
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _is_empty(connection: sqlite3.Connection) -> bool:
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    return not (tables or _pragma(connection, "application_id") or _pragma(connection, "user_version"))
+
+
+def _require_ledger(connection: sqlite3.Connection, path: str) -> None:
+    """Raise LedgerError unless the file is a ledger of a layout known here."""
+    if _is_empty(connection):
+        raise LedgerError(
+            f"{path!r} is an empty file, not a ledger. Make it one, with the budget of the data: "
+            f"PrivacyLedger({path!r}, epsilon=..., delta=...)"
+        )
+    if _pragma(connection, "application_id") != APPLICATION:
+        raise LedgerError(f"{path!r} is an SQLite file of another application, not a ledger; it was left as it is")
+    version = _pragma(connection, "user_version")
+    if version > VERSION:
+        raise LedgerError(
+            f"the ledger {path!r} has layout {version}, made by a newer version of dpsk; this one knows layouts up to "
+            f"{VERSION}. Upgrade dpsk; the ledger was left as it is"
+        )
+    if version < 1:
+        raise LedgerError(f"the ledger {path!r} is damaged: layout {version} does not exist. Restore a backup")
+
+
+_BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
+
+
+@contextmanager
+def _explained(path: str, timeout: float) -> Iterator[None]:
+    """Turn errors of SQLite into what is wrong with the file, and what helps."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        reasons = {
+            _BUSY: f"was kept locked by another process for {timeout:g} s: try again, or give a longer timeout",
+            _LOCKED: f"was kept locked by another process for {timeout:g} s: try again, or give a longer timeout",
+            _READONLY: "cannot be written: the file or its directory is read-only",
+            _IOERR: "could not be written or read (is the disk full, or was it removed?)",
+            _CORRUPT: "is damaged: restore a backup",
+            _FULL: "cannot grow: the disk is full",
+            _CANTOPEN: "cannot be opened, or its directory cannot be written: is it there, and may you write there?",
+            _NOTADB: "is not a ledger, nor any other SQLite file; it was left as it is",
+        }
+        reason = reasons.get(code, "could not be used")
+        raise LedgerError(f"the ledger {path!r} {reason} [SQLite: {error}]. Nothing was recorded") from error

@@ -1,0 +1,464 @@
+"""The durable ledger: one budget, in one file, for every fit on the same data."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sqlite3
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any, Self
+
+from .ledger import Budget, BudgetExhausted, Ledger
+from .ledger_file import LedgerError, reading, writing
+from .report import NEIGHBOURS, round_up
+from .terms import NOTHING, Amount, Spend, Terms
+
+__all__ = ["PrivacyLedger", "Reservation", "as_ledger", "set_aside"]
+
+_ALL = ""
+"""The one account of a ledger whose data sets are not declared disjoint."""
+
+
+class PrivacyLedger:
+    """One privacy budget for everything that is done with the same data, kept in a file.
+
+    Hand it to estimators as ``ledger=``. Clones, threads, processes, notebooks and later sessions that use the same
+    file share the budget: each fit sets its whole cap aside before it touches the data, or raises
+    :class:`~dpsk.BudgetExhausted` and draws nothing. A crash leaves what was set aside counted.
+
+    Formal guarantees
+    -----------------
+    Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
+    each row, whatever was chosen on the way and in which order, also while fits run at the same time. Proof:
+
+    * *Total.* An account holds, as an exact rational number, the sum of the caps of open fits and of what closed fits
+      counted at the end. A transaction adds a cap only if the sum stays within the limit, and is on disk before the fit
+      touches data; sums are lowered in two cases only, below. So the sum of all caps is at most the limit, surely.
+    * *Caps.* A fit is itself a filter with its cap as the limit (:class:`~dpsk.privacy.Ledger`), so that it is one
+      mechanism of at most that amount. Amounts that are chosen as one goes, within a limit fixed beforehand, compose
+      like amounts fixed beforehand: for (epsilon, delta) added up (Rogers, Roth, Ullman & Vadhan 2016), for rho
+      (Feldman & Zrnic 2021, at every order) and for mu**2 (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023).
+      That mechanisms overlap in time changes nothing (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu & Zhang 2023).
+    * *Settling.* A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it
+      charged: it can charge no more (:meth:`~dpsk.privacy.Ledger.close`), and what was charged follows from what was
+      released. View each of its releases as a mechanism of its own. The sum of all prices ever charged is at every
+      moment at most the sum in the account, hence within the limit, so the filter theorem applies to the releases
+      directly. For other fits no such sum exists: sampled batches, pure epsilon, privacy loss distributions and
+      everything under "basic" keep the whole cap.
+    * *Returning.* A fit that ended before its own filter charged anything drew nothing; whether it does depends on
+      parameters and public facts only.
+    * *Disjoint data sets.* Let it be fixed and public which data set a row belongs to. Two neighbours then differ in
+      one row of one data set, and what is computed from the others, given what was released before, has the same
+      distribution under both. So only the releases from that one data set count, for each data set its own account,
+      and a fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
+
+    The guarantee is ``epsilon`` and ``delta``, not what is counted so far: how much that is may depend on the data.
+
+    Parameters
+    ----------
+    path : str or path
+        The file. Its directory must be writable, and on a local disk: locks of network file systems are not reliable.
+    epsilon, delta : float
+        The budget of the data: needed to create the ledger, and read from the file afterwards. Whatever is given when
+        an existing ledger is opened has to agree with it.
+    currency : {"basic", "rho", "mu**2"}, default="basic"
+        What adds up: epsilons and deltas, for every kind of fit; or rho or mu squared, which grow far more slowly over
+        many fits, for fits that have one (on all rows: random batches have neither).
+    adjacency : {"zero-out", "replace"}, default="zero-out"
+        Which data sets are neighbours. Fits with another adjacency protect something else and are refused.
+    disjoint : list of names, default=None
+        Names of data sets that have no row in common, such as two hospitals: each then has the whole budget to itself.
+        It must be fixed and public which of them a row belongs to. None: everything adds up, whatever its name.
+    allow_nonprivate : bool, default=False
+        Whether to record fits that are not private (with ``random_state``, or ``epsilon=inf``) instead of refusing
+        them. They count for nothing and void the guarantee, which :meth:`statement` then says.
+    timeout : float, default=60.0
+        How many seconds to wait while another process writes.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dpsk import PrivacyLedger
+    >>> ledger = PrivacyLedger(tempfile.mkdtemp() + "/patients.db", epsilon=2.0, delta=1e-5)
+    >>> ledger.remaining()
+    {'epsilon': 2.0, 'delta': 1e-05}
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        currency: str | None = None,
+        adjacency: str | None = None,
+        disjoint: Iterable[str] | None = None,
+        allow_nonprivate: bool | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout < math.inf:
+            raise ValueError(f"timeout={timeout!r} must be a number of seconds")
+        self._bind(_as_path(path), (), float(timeout))
+        given: dict[str, Any] = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "currency": currency,
+            "adjacency": adjacency,
+            "disjoint": disjoint if disjoint is None or isinstance(disjoint, str) else tuple(disjoint),
+            "allow_nonprivate": allow_nonprivate,
+        }
+        exists = os.path.exists(self._path) and (os.path.getsize(self._path) > 0 or not os.path.isfile(self._path))
+        if exists or (epsilon is None and delta is None):
+            self.terms().require(self._path, **given)
+            return
+        terms = Terms.fixed(**given)
+        with writing(self._path, self._timeout, create=True) as db:
+            if db.execute("SELECT count(*) FROM terms").fetchone()[0]:  # somebody was faster
+                _read_terms(db).require(self._path, **given)
+            else:
+                _write_terms(db, terms)
+
+    def _bind(self, path: str, datasets: tuple[str, ...], timeout: float) -> Self:
+        self._path, self._datasets, self._timeout = path, datasets, timeout
+        return self
+
+    @property
+    def path(self) -> str:
+        """Where the ledger is."""
+        return self._path
+
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """Which data sets fits with this handle are on; none named stands for all of the data."""
+        return self._datasets
+
+    def on(self, *datasets: str) -> PrivacyLedger:
+        """Return a handle on the same ledger for fits on the data set, or data sets, with these names."""
+        self.terms().require_datasets(datasets)
+        return _handle(self._path, datasets, self._timeout)
+
+    def terms(self) -> Terms:
+        """Return what was fixed at creation."""
+        with reading(self._path, self._timeout) as db:
+            return _read_terms(db)
+
+    # ---------------------------------------------------------------------------------------------- spending
+
+    @contextmanager
+    def fit(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Ledger | None]:
+        """Set the budget of one fit aside, then give the filter that the fit has to charge; settle when it ends.
+
+        ``budget`` is None for a fit without any privacy. Raises :class:`~dpsk.BudgetExhausted` if the budget does not
+        fit, ValueError if the ledger refuses such fits, and LedgerError if it cannot be written.
+        """
+        reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private)
+        filtered = None if budget is None else Ledger(budget)
+        try:
+            yield filtered
+        finally:
+            reservation.end(filtered)
+
+    def reserve(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Reservation:
+        """Set the whole budget aside, on disk when this returns; :meth:`fit` does this and settles."""
+        private = private and budget is not None
+        with writing(self._path, self._timeout) as db:
+            terms = _read_terms(db)
+            terms.require_datasets(self._datasets)
+            terms.require_fit(label, adjacency, private)
+            amount = terms.price(budget) if private and budget is not None else NOTHING
+            for name in self._accounts(terms):
+                held = _account(db, name)
+                if not (held + amount).fits_into(terms.limit):
+                    raise BudgetExhausted(
+                        f"{label} asks for {terms.words(amount)}, but {terms.words(terms.limit - held)} of "
+                        f"{terms.words(terms.limit)} is left in {self._name(name)}. Nothing was drawn"
+                    )
+                _set_account(db, name, held + amount)
+            number = db.execute(
+                "INSERT INTO fits (label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, "
+                "started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
+                (
+                    label,
+                    json.dumps(self._datasets),
+                    private,
+                    repr(math.inf if budget is None else budget.epsilon),
+                    repr(0.0 if budget is None else budget.delta),
+                    str(amount.main),
+                    str(amount.main),
+                    str(amount.delta),
+                    _now(),
+                ),
+            ).lastrowid
+        return Reservation(self, int(number or 0), budget, private)
+
+    def _accounts(self, terms: Terms) -> tuple[str, ...]:
+        """Return the accounts in which a fit with this handle counts: all of them where no data set is named."""
+        if not terms.disjoint:
+            return (_ALL,)
+        return tuple(dict.fromkeys(self._datasets)) or terms.disjoint
+
+    # ---------------------------------------------------------------------------------------------- reading
+
+    def remaining(self) -> dict[str, float]:
+        """Return what is left for a fit with this handle, rounded down: asking for exactly this much fits."""
+        with reading(self._path, self._timeout) as db:
+            terms = _read_terms(db)
+            return terms.as_dict(self._left(db, terms))
+
+    def left(self) -> Amount:
+        """Return what is left for a fit with this handle, exactly."""
+        with reading(self._path, self._timeout) as db:
+            return self._left(db, _read_terms(db))
+
+    def _left(self, db: sqlite3.Connection, terms: Terms) -> Amount:
+        left = [terms.limit - _account(db, name) for name in self._accounts(terms)]
+        return Amount(min(amount.main for amount in left), min(amount.delta for amount in left))
+
+    def history(self) -> list[Spend]:
+        """Return everything that was recorded on the data sets of this handle, in order."""
+        with reading(self._path, self._timeout) as db:
+            return self._history(db, _read_terms(db))
+
+    def _history(self, db: sqlite3.Connection, terms: Terms) -> list[Spend]:
+        rows = db.execute(
+            "SELECT number, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, started, "
+            "ended FROM fits ORDER BY number"
+        )
+        spends = []
+        for number, label, datasets, private, epsilon, fit_delta, reserved, main, delta, state, started, ended in rows:
+            names = tuple(json.loads(datasets))
+            if self._datasets and names and not set(names) & set(self._datasets):
+                continue
+            set_aside = Amount(Fraction(reserved), Fraction(fit_delta) if terms.currency == "basic" else Fraction(0))
+            spends.append(
+                Spend(
+                    number,
+                    label,
+                    names,
+                    bool(private),
+                    float(epsilon),
+                    float(fit_delta),
+                    terms.as_dict(set_aside if private else NOTHING),
+                    terms.as_dict(Amount(Fraction(main), Fraction(delta))),
+                    state,
+                    started,
+                    ended,
+                )
+            )
+        return spends
+
+    def statement(self) -> str:
+        """Return a paragraph for a report: what is promised for everything recorded, and what is not."""
+        with reading(self._path, self._timeout) as db:
+            terms = _read_terms(db)
+            spends = self._history(db, terms)
+            left = self._left(db, terms)
+            if not self._datasets:
+                _require_sums(db, terms, self._path)
+        spends = [spend for spend in spends if spend.state != "returned"]
+        broken, counted = ([spend for spend in spends if spend.private is private] for private in (False, True))
+        waiting = sum(spend.state == "open" for spend in counted)
+        guarantee = f"({round_up(terms.epsilon, 4)}, {round_up(terms.delta, 3)})-differential privacy"
+        on = f" on {', '.join(map(repr, self._datasets))}" if self._datasets else ""
+        text = ""
+        if broken:
+            text = (
+                f"NOT PRIVATE: {_number(len(broken), 'fit')} recorded here had noise from a known seed, or none. They "
+                "void the guarantee; the rest of this statement is about the others alone. "
+            )
+        text += (
+            f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as "
+            f"will those that it still takes. The unit of protection is one row; two data sets are neighbours when "
+            f"{NEIGHBOURS[terms.adjacency]}. "
+        )
+        if terms.disjoint:
+            text += (
+                "This holds provided that no row is in two of the data sets "
+                f"{', '.join(map(repr, terms.disjoint))}, and that it is public which of them a row belongs to. "
+            )
+        text += (
+            "Treated as public, and not protected: the numbers of rows and of columns, the sets of class labels, that "
+            "all values are finite, and all parameters. A person who contributed several rows is protected less. "
+            "Nothing is promised about what was computed from the data without being recorded here, such as the scores "
+            f"of a model selection. Left: {terms.words(left)}."
+        )
+        if waiting:
+            text += (
+                f" Running, or ended without a word: {_number(waiting, 'fit')}, counted with all that was set aside."
+            )
+        return text
+
+    def _name(self, account: str = _ALL) -> str:
+        names = (account,) if account != _ALL else self._datasets
+        return f"PrivacyLedger({self._path!r})" + (f".on({', '.join(map(repr, names))})" if names else "")
+
+    def __repr__(self) -> str:
+        try:
+            with reading(self._path, min(self._timeout, 1.0)) as db:
+                terms = _read_terms(db)
+                left = terms.words(self._left(db, terms))
+                count = db.execute("SELECT count(*) FROM fits WHERE state != 'returned'").fetchone()[0]
+        except (LedgerError, OSError) as error:
+            return f"<{self._name()}: {'missing' if not os.path.exists(self._path) else error}>"
+        return (
+            f"<{self._name()}: epsilon={terms.epsilon:g}, delta={terms.delta:g}, currency={terms.currency!r}; "
+            f"{left} left after {_number(count, 'fit')}>"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, PrivacyLedger):
+            return NotImplemented
+        return (self._path, self._datasets) == (other._path, other._datasets)
+
+    def __hash__(self) -> int:
+        return hash((self._path, self._datasets))
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _handle, (self._path, self._datasets, self._timeout)
+
+
+class Reservation:
+    """What one fit has set aside, by its number in the file: no connection, no amount, nothing to copy."""
+
+    def __init__(self, ledger: PrivacyLedger, number: int, budget: Budget | None, private: bool) -> None:
+        self._store, self._number, self._budget, self._private = ledger, number, budget, private
+        self._process = os.getpid()
+
+    def end(self, filtered: Ledger | None) -> None:
+        """Record the end of the fit that charged ``filtered``, which is closed; None leaves the reservation whole.
+
+        In a forked copy this does nothing: the fit goes on in the process that began it. If the file cannot be written,
+        the whole reservation stays counted, and a warning says so: what was trained and paid for is not lost.
+        """
+        if self._process != os.getpid():
+            return
+        charged = math.inf if filtered is None else filtered.close()
+        if filtered is not None and charged > 0 and filtered.budget != self._budget:
+            charged = math.inf  # its charges are in another currency than what was set aside
+        try:
+            self._close(charged)
+        except LedgerError as error:
+            warnings.warn(
+                f"the end of this fit could not be recorded, so all that it set aside stays counted: {error}",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _close(self, charged: float) -> None:
+        store = self._store
+        with writing(store._path, store._timeout) as db:
+            terms = _read_terms(db)
+            row = db.execute("SELECT amount, delta, state FROM fits WHERE number = ?", (self._number,)).fetchone()
+            if row is None or row[2] != "open":
+                return
+            held, kept = Amount(Fraction(row[0]), Fraction(row[1])), NOTHING
+            if self._private and self._budget is not None and charged > 0:
+                kept = terms.settled(self._budget, charged)
+            if not kept.fits_into(held):  # cannot be: then nothing is given back
+                kept = held
+            for name in store._accounts(terms):
+                _set_account(db, name, _account(db, name) - held + kept)
+            db.execute(
+                "UPDATE fits SET amount = ?, delta = ?, state = ?, ended = ? WHERE number = ?",
+                (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", _now(), self._number),
+            )
+
+
+@contextmanager
+def set_aside(ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Any]:
+    """Give the Ledger of one fit (None without a budget), after its whole budget was set aside in ``ledger``.
+
+    ``ledger`` is what an estimator was given: None sets nothing aside.
+    """
+    durable = as_ledger(ledger)
+    if durable is None:
+        yield None if budget is None else Ledger(budget)
+    else:
+        with durable.fit(budget, label=label, adjacency=adjacency, private=private) as filtered:
+            yield filtered
+
+
+def as_ledger(value: Any) -> PrivacyLedger | None:
+    """Return what an estimator's ``ledger`` stands for; a path must lead to an existing ledger."""
+    if value is None or isinstance(value, PrivacyLedger):
+        return value
+    if isinstance(value, str | os.PathLike):
+        return _handle(_as_path(value), (), 60.0)
+    raise ValueError(f"ledger={value!r} must be None, a PrivacyLedger, or the path of one")
+
+
+def _handle(path: str, datasets: tuple[str, ...], timeout: float) -> PrivacyLedger:
+    """Return a handle without looking at the file, which may be on another machine than a pickle that names it."""
+    return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout)
+
+
+def _as_path(path: Any) -> str:
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text:
+        raise ValueError(f"path={path!r} must be the name of a file, as a string or path")
+    return os.path.realpath(text)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def _write_terms(db: sqlite3.Connection, terms: Terms) -> None:
+    db.execute(
+        "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            repr(terms.epsilon),
+            repr(terms.delta),
+            terms.currency,
+            str(terms.limit.main),
+            terms.adjacency,
+            json.dumps(terms.disjoint),
+            terms.allow_nonprivate,
+            _now(),
+        ),
+    )
+    db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (_ALL,)])
+
+
+def _read_terms(db: sqlite3.Connection) -> Terms:
+    rows = db.execute("SELECT epsilon, delta, currency, amount, adjacency, disjoint, allow_nonprivate FROM terms")
+    epsilon, delta, currency, amount, adjacency, disjoint, allow = rows.fetchone()
+    limit = Amount(Fraction(amount), Fraction(delta) if currency == "basic" else Fraction(0))
+    return Terms(float(epsilon), float(delta), currency, limit, adjacency, tuple(json.loads(disjoint)), bool(allow))
+
+
+def _account(db: sqlite3.Connection, name: str) -> Amount:
+    main, delta = db.execute("SELECT amount, delta FROM accounts WHERE dataset = ?", (name,)).fetchone()
+    return Amount(Fraction(main), Fraction(delta))
+
+
+def _set_account(db: sqlite3.Connection, name: str, amount: Amount) -> None:
+    db.execute(
+        "UPDATE accounts SET amount = ?, delta = ? WHERE dataset = ?", (str(amount.main), str(amount.delta), name)
+    )
+
+
+def _require_sums(db: sqlite3.Connection, terms: Terms, path: str) -> None:
+    """Raise LedgerError unless every account is the sum of what is recorded for it."""
+    sums = dict.fromkeys(terms.disjoint or (_ALL,), NOTHING)
+    for datasets, main, delta in db.execute("SELECT datasets, amount, delta FROM fits"):
+        names = tuple(dict.fromkeys(json.loads(datasets))) if terms.disjoint else ()
+        for name in names or sums:
+            sums[name] += Amount(Fraction(main), Fraction(delta))
+    if sums != {name: _account(db, name) for name in sums}:
+        raise LedgerError(f"the ledger {path!r} is damaged: its sums are not those of its records. Restore a backup")

@@ -1,0 +1,222 @@
+"""What a durable ledger promises, fixed when it is created, and what a fit counts as under it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
+from typing import Any
+
+from .costs import PureCost
+from .currencies import ZCDP, Currency, GaussianDP, PureDP
+from .ledger import Budget
+from .report import NEIGHBOURS
+
+__all__ = ["CURRENCIES", "NOTHING", "Amount", "Spend", "Terms", "amount_in", "decimal", "float_above", "float_below"]
+
+CURRENCIES: dict[str, Currency | None] = {"basic": None, ZCDP.name: ZCDP(), GaussianDP.name: GaussianDP()}
+"""What a durable ledger can be kept in; "basic" adds up epsilons and deltas of whole fits."""
+
+
+def decimal(value: float) -> Fraction:
+    """Return a float as the shortest decimal that reads back as it, which is what a person who typed it meant.
+
+    So ten fits of 0.1 fill a ledger of 1, though ten floats do not. The two differ by less than one part in 2^53, the
+    accuracy to which prices are known.
+    """
+    return Fraction(repr(float(value)))
+
+
+def float_below(value: Fraction) -> float:
+    """Return a float that counts as at most ``value``: asking for exactly this much fits."""
+    nearest = float(value)
+    while decimal(nearest) > value:
+        nearest = math.nextafter(nearest, -math.inf)
+    return nearest
+
+
+def float_above(value: Fraction) -> float:
+    """Return a float that counts as at least ``value``."""
+    nearest = float(value)
+    while decimal(nearest) < value:
+        nearest = math.nextafter(nearest, math.inf)
+    return nearest
+
+
+@dataclass(frozen=True)
+class Amount:
+    """An exact amount: epsilon and delta under basic composition, otherwise rho or mu**2 (and no delta)."""
+
+    main: Fraction
+    delta: Fraction
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount(self.main + other.main, self.delta + other.delta)
+
+    def __sub__(self, other: Amount) -> Amount:
+        return Amount(self.main - other.main, self.delta - other.delta)
+
+    def fits_into(self, limit: Amount) -> bool:
+        return self.main <= limit.main and self.delta <= limit.delta
+
+
+NOTHING = Amount(Fraction(0), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One fit, or one private score, as a ledger recorded it.
+
+    ``reserved`` is what was set aside before the data were touched, ``counted`` what of it counts now: all of it while
+    the state is "open" (running, or ended without a word, as a crash does), what remained to be counted when it is
+    "closed", and nothing when it is "returned" (it ended before anything was drawn) or not private.
+    """
+
+    number: int
+    label: str
+    datasets: tuple[str, ...]
+    private: bool
+    epsilon: float
+    delta: float
+    reserved: dict[str, float]
+    counted: dict[str, float]
+    state: str
+    started: str
+    ended: str | None
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What was fixed when a ledger was created.
+
+    Formal guarantee: a fit never counts for less than it guarantees. Under "basic" every budget counts as the (epsilon,
+    delta) that it guarantees as a whole. Under "rho" a budget kept in rho counts as its limit, one in mu**2 as mu**2/2
+    and one in pure epsilon as epsilon * tanh(epsilon/2) (:meth:`~dpsk.privacy.Currency.rho`). Under "mu**2" a budget
+    kept in mu**2 counts as its limit, one in pure epsilon as the mu**2 whose trade-off curve lies below its own. All
+    others have no finite amount there and are refused.
+    """
+
+    epsilon: float
+    delta: float
+    currency: str
+    limit: Amount
+    adjacency: str
+    disjoint: tuple[str, ...]
+    allow_nonprivate: bool
+
+    @classmethod
+    def fixed(
+        cls, *, epsilon: Any, delta: Any, currency: Any, adjacency: Any, disjoint: Any, allow_nonprivate: Any
+    ) -> Terms:
+        """Return the terms with these parameters, where None stands for the default; raise ValueError if one is bad."""
+        for name, value in (("epsilon", epsilon), ("delta", delta)):
+            if value is None:
+                raise ValueError(f"a new ledger needs epsilon and delta, the budget of the data: {name} is missing")
+            if isinstance(value, bool) or not isinstance(value, Real):
+                raise ValueError(f"{name}={value!r} must be a number")
+        epsilon, delta = float(epsilon), float(delta)
+        currency = "basic" if currency is None else currency
+        if currency not in CURRENCIES:
+            raise ValueError(f"currency={currency!r} must be one of {', '.join(map(repr, CURRENCIES))}")
+        adjacency = "zero-out" if adjacency is None else adjacency
+        if adjacency not in NEIGHBOURS:
+            raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise ValueError(f"epsilon={epsilon!r} must be a positive finite number")
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta={delta!r} must lie in [0, 1); choose it well below 1/(number of rows)")
+        kept_in = CURRENCIES[currency]
+        if kept_in is None:
+            limit = Amount(decimal(epsilon), decimal(delta))
+        else:
+            limit = Amount(decimal(kept_in.limit(epsilon, delta)), Fraction(0))
+        if disjoint is not None and (isinstance(disjoint, str) or not all(_is_name(name) for name in disjoint)):
+            raise ValueError(f"disjoint={disjoint!r} must be None or a list of names of data sets without common rows")
+        names = () if disjoint is None else tuple(disjoint)
+        if len(set(names)) < len(names) or len(names) == 1:
+            raise ValueError(f"disjoint={disjoint!r} must hold two or more different names")
+        if allow_nonprivate not in (None, False, True):
+            raise ValueError(f"allow_nonprivate={allow_nonprivate!r} must be True or False")
+        return cls(epsilon, delta, currency, limit, adjacency, names, bool(allow_nonprivate))
+
+    def require(self, path: str, **given: Any) -> None:
+        """Raise ValueError if a parameter that is given (not None) is not the one fixed in the ledger at ``path``."""
+        for name, value in given.items():
+            held = getattr(self, name)
+            if name == "disjoint" and value is not None:
+                value, held = sorted(value), sorted(held)
+            if value is not None and value != held:
+                raise ValueError(
+                    f"{name}={value!r}, but the ledger {path!r} was created with {name}={held!r}, and that stays. "
+                    f"Leave {name} out to open it, or create another ledger for other data"
+                )
+
+    def require_fit(self, label: str, adjacency: str, private: bool) -> None:
+        """Raise ValueError unless fits of this kind are taken."""
+        if adjacency != self.adjacency:
+            raise ValueError(
+                f"{label} has adjacency={adjacency!r}, but the ledger protects under {self.adjacency!r}: two different "
+                "promises do not add up. Change one of them, or keep another ledger"
+            )
+        if not private and not self.allow_nonprivate:
+            raise ValueError(
+                f"{label} would not be private (random_state is given, or epsilon is infinite), and the ledger refuses "
+                "such fits: they would void its guarantee. Leave random_state out, or experiment with a ledger created "
+                "with allow_nonprivate=True"
+            )
+
+    def require_datasets(self, names: tuple[str, ...]) -> None:
+        """Raise ValueError unless these are names, and declared ones where data sets are disjoint."""
+        for name in names:
+            if not _is_name(name):
+                raise ValueError(f"dataset={name!r} must be a name, a string that is not empty")
+            if self.disjoint and name not in self.disjoint:
+                raise ValueError(
+                    f"dataset={name!r} is not one of the disjoint data sets that this ledger was created for: "
+                    f"{', '.join(map(repr, self.disjoint))}"
+                )
+
+    def price(self, budget: Budget) -> Amount:
+        """Return what a fit with this budget reserves; raise ValueError if it has no finite amount here."""
+        kept_in = CURRENCIES[self.currency]
+        if kept_in is None:
+            return Amount(decimal(budget.epsilon), decimal(budget.delta))
+        amount = amount_in(budget, kept_in)
+        if amount is None or not (amount > 0 and math.isfinite(amount)):
+            raise ValueError(
+                f"this ledger is kept in {self.currency}, and a fit whose budget is kept in {budget.currency.name} has "
+                f"no {self.currency}: use a ledger with currency='basic'"
+            )
+        return Amount(decimal(amount), Fraction(0))
+
+    def settled(self, budget: Budget, charged: float) -> Amount:
+        """Return what a fit that ended after charging this much of its budget counts as."""
+        if budget.currency == CURRENCIES[self.currency] and 0 < charged <= budget.limit:
+            return Amount(decimal(charged), Fraction(0))
+        return self.price(budget)
+
+    def as_dict(self, amount: Amount) -> dict[str, float]:
+        """Return an amount as numbers by name, never rounded up."""
+        if self.currency == "basic":
+            return {"epsilon": float_below(amount.main), "delta": float_below(amount.delta)}
+        return {self.currency: float_below(amount.main)}
+
+    def words(self, amount: Amount) -> str:
+        """Return an amount in words."""
+        return " and ".join(f"{name} {value:.9g}" for name, value in self.as_dict(amount).items())
+
+
+def _is_name(name: object) -> bool:
+    return isinstance(name, str) and bool(name.strip())
+
+
+def amount_in(budget: Budget, kept_in: Currency) -> float | None:
+    """Return what a whole budget comes to in a currency, None where it has no amount there."""
+    if budget.currency == kept_in:
+        return budget.limit
+    if kept_in == ZCDP():
+        return budget.currency.rho(budget.limit)
+    if budget.currency == PureDP():
+        return kept_in.price(PureCost(budget.limit))
+    return None
