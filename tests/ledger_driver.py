@@ -32,7 +32,7 @@ def log(path, text):
 def light_fits(ledger, drawn):
     """Fits that do nothing but charge: one that uses a part of its budget, one that draws nothing, and so on."""
     budget = Budget.from_rho(RHO, 1e-6)
-    for turn in range(1_000_000):
+    for turn in range(1, 1_000_000):
         with ledger.fit(budget, label="light", adjacency="zero-out", private=True) as filtered:
             for _ in range(turn % 4):
                 filtered.charge(GaussianCost(0.02), "draw")
@@ -70,14 +70,26 @@ def child(work):
     os._exit(0)
 
 
+def seconds_of_a_fit(directory):
+    """How long the disk takes for one fit that does nothing else."""
+    ledger = PrivacyLedger(directory / "trial.db", epsilon=50.0, delta=1e-6, currency="rho")
+    start = time.perf_counter()
+    for _ in range(5):
+        with ledger.fit(Budget.from_rho(RHO, 1e-6), label="trial", adjacency="zero-out", private=True):
+            pass
+    return (time.perf_counter() - start) / 5
+
+
 def kill(directory, runs):
     directory, chance = Path(directory), random.Random(0)
+    longest = 0.04 + 4 * seconds_of_a_fit(directory)
     for run in range(runs):
         path, drawn = directory / f"{run % 4}.db", directory / f"{run % 4}.log"
+        drawn.touch()
         ledger = PrivacyLedger(path, epsilon=50.0, delta=1e-6, currency="rho")
         fits = real_fits if run % 2 else light_fits
         number = child(lambda fits=fits, ledger=ledger, drawn=drawn: fits(ledger, drawn))
-        time.sleep(chance.uniform(0, 0.06))
+        time.sleep(chance.uniform(0, longest))
         os.kill(number, signal.SIGKILL)
         _, status = os.waitpid(number, 0)
         if not os.WIFSIGNALED(status):
