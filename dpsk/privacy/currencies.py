@@ -20,7 +20,7 @@ from typing import Protocol
 from . import conversions
 from .costs import Cost
 
-__all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP", "needs_delta"]
+__all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP", "needs_delta", "single_row_only"]
 
 
 class Currency(Protocol):
@@ -56,6 +56,16 @@ def needs_delta(name: str, delta: float) -> None:
             f"delta={delta!r} must lie strictly between 0 and 1 for a budget kept in {name}; "
             "delta = 0 needs mechanisms that are purely epsilon-private, such as output perturbation with Gamma noise"
         )
+
+
+def single_row_only(limit: float, size: int, what: str, instance: str) -> float:
+    """Return ``limit`` for one row; raise ValueError for more, with what does better."""
+    if size == 1:
+        return limit
+    raise ValueError(
+        f"{what} gives no statement for groups of rows; a budget kept in rho or mu**2 does, for instance with "
+        f"{instance}"
+    )
 
 
 @dataclass(frozen=True)
@@ -148,12 +158,7 @@ class RenyiDP:
         return None
 
     def for_group(self, limit: float, size: int) -> float:
-        if size == 1:
-            return limit
-        raise ValueError(
-            "a budget at one Renyi order gives no statement for groups of rows; one kept in rho does, for instance "
-            "with sampling_rate=1.0"
-        )
+        return single_row_only(limit, size, "a budget at one Renyi order", "sampling_rate=1.0")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from scipy.special import log_ndtr
 
 from . import conversions
 from .costs import Cost, positive_integer
-from .currencies import needs_delta
+from .currencies import needs_delta, single_row_only
 
 __all__ = ["ObjectiveDP", "PerturbedMinimaCost"]
 
@@ -194,9 +194,4 @@ class ObjectiveDP:
         return None
 
     def for_group(self, limit: float, size: int) -> float:
-        if size == 1:
-            return limit
-        raise ValueError(
-            "objective perturbation gives no statement for groups of rows; a budget kept in rho or mu**2 does, for "
-            "instance with solver='gradient-descent'"
-        )
+        return single_row_only(limit, size, "objective perturbation", "solver='gradient-descent'")

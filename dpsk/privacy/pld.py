@@ -14,6 +14,7 @@ from typing import Any
 
 from .amplification import Sampling, best_order
 from .costs import Cost, GaussianCost
+from .currencies import single_row_only
 
 __all__ = ["PlannedSteps"]
 
@@ -88,12 +89,7 @@ class PlannedSteps:
         return None
 
     def for_group(self, limit: float, size: int) -> float:
-        if size == 1:
-            return limit
-        raise ValueError(
-            "a number of sampled steps gives no statement for groups of rows; a budget kept in rho does, for instance "
-            "with sampling_rate=1.0"
-        )
+        return single_row_only(limit, size, "a number of sampled steps", "sampling_rate=1.0")
 
     def _composed(self, limit: float) -> Any:
         return _composed(self, math.ceil(limit))
