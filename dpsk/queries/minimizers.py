@@ -116,6 +116,11 @@ class PerturbedMinima(NoisyQuery):
         """Return beta: a bound on the second derivative of one row's part in any direction."""
         return longest**2 * _binary(loss)[0].curvature_below(clip / longest)
 
+    @staticmethod
+    def slope_at_zero(loss: Loss) -> float:
+        """Return how steeply the loss falls at a row on the boundary."""
+        return float(abs(_binary(loss)[0].slope(np.zeros(1))[0]))
+
     @property
     def cost(self) -> PerturbedMinimaCost:
         return self._cost

@@ -20,9 +20,10 @@ from .standardization import gradient_precision, typical_norm
 
 __all__ = ["ObjectivePerturbation"]
 
-# benchmarks/results/seat.md shows what becomes of these
-# Of a typical row's steepest gradient: at precision 42, how it grows, and its bounds. A half is best even without noise
-CLIP, GROWTH, SMALLEST, HALF = 0.3, 0.35, 0.15, 0.5
+# Chosen on the data sets of benchmarks/results/seat.md.
+# The clip, of a typical row's norm: at precision 42, and how it grows. Beyond the slope of the loss at margin 0, half
+# for the logistic loss, nothing is gained even without noise.
+CLIP, GROWTH, SMALLEST = 0.3, 0.35, 0.15
 PRECISE, LARGEST = 1500.0, 4.0  # from which precision on rows longer than typical ones are left longer, and how much
 LARGEST_LOG_DETERMINANT = 6.0  # a penalty below beta/400 does little but make the problem hard to solve
 SHIFT_SHARE = 0.01  # of what the minimum costs, for the noise that covers the error of the solver
@@ -48,7 +49,7 @@ class ObjectivePerturbation:
             raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {data.currency!r}")
         typical, precision = typical_norm(data), gradient_precision(data, math.prod(shape))
         longest = typical * min(max(1.0, math.sqrt(precision / PRECISE)), LARGEST)
-        part = min(max(CLIP * (precision / 42) ** GROWTH, SMALLEST), HALF)
+        part = min(max(CLIP * (precision / 42) ** GROWTH, SMALLEST), PerturbedMinima.slope_at_zero(loss))
         clip = min(self.gradient_clip or part * typical, longest)
         beta = PerturbedMinima.largest_curvature(loss, clip, longest)
         n_minima = math.prod(shape[1:])
