@@ -57,7 +57,8 @@ def plan(epsilon: float, delta: float, fits: int | None, each: float | None, eac
         elif each is not None:
             held = f"{fits_of_each(currency, epsilon, delta, each, each_delta)} fits of epsilon {each:g} and delta "
             held += f"{each_delta:g}"
-        lines.append(f"  kept in {currency:6} {held}: {WHAT_FITS[currency]}")
+        what = WHAT_FITS[currency] if delta > 0 else "private_score"
+        lines.append(f"  kept in {currency:6} {held}: {what}")
     return lines
 
 

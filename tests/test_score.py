@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from contract import Untouchable
 from scipy.stats import binom, chisquare, dlaplace, norm
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from dpsk import BudgetExhausted, DPLogisticRegression, PrivacyLedger, private_score
 from dpsk.model_selection.score import _noise_cdf, _population_interval, _rows_interval
@@ -14,7 +16,7 @@ from dpsk.privacy import Release
 ONE = 2**20
 
 
-class Says:
+class Says(ClassifierMixin, BaseEstimator):
     """A classifier that says what stands in the first column."""
 
     def predict(self, X):
@@ -237,3 +239,28 @@ def test_the_statement_says_what_the_interval_is_for():
     statement = private_score(Says(), *rows(80, 100), epsilon=1.0).statement()
     for part in ("100 held-out rows", "(1, 0)-differential privacy", "population", "0.95 confidence", "add to it"):
         assert part in statement
+
+
+class Confides(ClassifierMixin, BaseEstimator):
+    """A classifier whose errors quote what it sees."""
+
+    def predict(self, X):
+        raise KeyError(f"no such value: {X[0, 0]}")
+
+
+def test_what_cannot_be_scored_is_refused_and_costs_nothing(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=1e-6)
+    X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 2
+    model = LogisticRegression().fit(X, y)
+    for thing, labels, message in (
+        (LinearRegression().fit(X, y), y, "takes a fitted classifier"),
+        (LogisticRegression, y, "takes a fitted classifier"),
+        (None, y, r"predict failed on these rows with AttributeError"),
+        (model, np.array(["no", "yes"])[y], "are they coded differently"),
+        (Confides(), y, r"predict failed on these rows with KeyError; its message is withheld"),
+    ):
+        with pytest.raises(ValueError, match=message) as caught:
+            private_score(thing, X, labels, epsilon=0.1, ledger=ledger)
+        assert str(X[0, 0]) not in str(caught.value)
+        assert caught.value.__context__ is None
+    assert ledger.remaining() == {"epsilon": 1.0, "delta": 1e-6}

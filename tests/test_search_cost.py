@@ -250,3 +250,9 @@ def test_nothing_is_fitted_and_nothing_spent(ledger):
     assert ledger.history() == []
     assert not hasattr(search, "best_score_")
     assert search.estimator.ledger is ledger
+
+
+@pytest.mark.parametrize("delta", [-1.0, 2.0, "x"])
+def test_a_delta_that_is_none_is_refused(delta):
+    with pytest.raises(ValueError, match=r"delta=.* must be None or lie in"):
+        search_cost(GridSearchCV(DPLogisticRegression(), ALPHAS), delta=delta)

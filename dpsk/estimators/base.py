@@ -268,11 +268,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def decision_function(self, X: Any) -> Floats:
         """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
 
-        Values beyond ``ranges_`` count as the end of the range, as they did in ``fit``.
+        Values beyond ``ranges_`` count as the end of the range, and rows longer than ``data_norm`` as shorter ones, as
+        they did in ``fit``.
         """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_)
+        data_norm = None if self._is_exact() else self.data_norm
+        scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_, data_norm)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Any:
@@ -306,6 +308,7 @@ _FREE_OF_VALUES = (
     "Found input variables",
     "Sparse data was passed",
     "The feature names",
+    "Feature names are only supported",
     "Unknown label type",
     "X has ",
     "y should be",

@@ -41,7 +41,7 @@ SOLVERS: dict[str, Solver] = {
 }
 """What ``solver`` may be."""
 
-PRECISE = 10_000.0
+PRECISE = 12_000.0
 """From which precision on "auto" solves a perturbed objective: benchmarks/results/seat.md."""
 
 _PARAMETERS = f"""
@@ -61,10 +61,11 @@ _PARAMETERS = f"""
     solver : {{"auto", "gradient-descent", "adaptive-gradient", "objective-perturbation"}}, default="auto"
         "gradient-descent" is noisy descent on all rows with momentum (:class:`~dpsk.DPGradientDescentClassifier`),
         "adaptive-gradient" DP-AGD (Lee & Kifer 2018), "objective-perturbation" one convex problem with noise inside
-        (:class:`~dpsk.ObjectivePerturbationClassifier`; the intercept is penalised, and there is no rho). "auto" is the
-        first, which is the most accurate where noise matters (benchmarks/results/accuracy.md); with two classes and so
-        many rows or so large an epsilon that it hardly does, the last, which is faster and exact on correlated columns
-        (benchmarks/results/seat.md); not with a ``ledger``, which sets its price aside before the data are seen.
+        (:class:`~dpsk.ObjectivePerturbationClassifier`; the intercept is penalised, and there is neither a rho nor a
+        statement for groups of rows). "auto" is the first, the most accurate where noise matters
+        (benchmarks/results/accuracy.md); with two classes and so many rows or so large an epsilon that it hardly does,
+        the last, which is faster, and more accurate by up to 0.6 points (benchmarks/results/seat.md). With a
+        ``ledger``, which sets the price aside before the data are seen, it is always the first.
     {PARAMETERS["running"]}
 """
 
@@ -131,7 +132,7 @@ class _DefaultClassifier(PrivateClassifier):
 
     def _is_precise(self, facts: Facts | None) -> bool:
         """Return whether "auto" is a perturbed objective; under a durable ledger all is fixed before the data."""
-        if not self._may_change_currency() or facts is None or facts.n_classes > 2:
+        if not self._may_change_currency() or facts is None or facts.n_classes > 2 or self.epsilon > 1e6:
             return False
         return public_precision(self.epsilon, self.delta, facts, replaced=self.adjacency == "replace") > PRECISE
 

@@ -26,10 +26,20 @@ def loss_named(name: str, n_classes: int) -> Loss:
     return hinge if n_classes == 2 else OneVsRest(hinge, n_classes)
 
 
-def linear_scores(X: Any, coef: Floats, intercept: Floats, ranges: Floats | None) -> Floats:
-    """Return ``X @ coef.T + intercept`` with the entries of X clipped to ``ranges``: lows and highs of the columns."""
+def linear_scores(
+    X: Any, coef: Floats, intercept: Floats, ranges: Floats | None, data_norm: float | None = None
+) -> Floats:
+    """Return ``X @ coef.T + intercept`` with the entries of X clipped to ``ranges``: lows and highs of the columns.
+
+    Or with rows longer than ``data_norm`` scaled down to it.
+    """
     if ranges is None:
-        return np.asarray(X @ coef.T + intercept)
+        products = np.asarray(X @ coef.T)
+        if data_norm is not None:
+            squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=1)
+            norms = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
+            products = products * np.minimum(1.0, data_norm / np.maximum(norms, data_norm))[:, None]
+        return products + intercept
     low, high = ranges
     if not sp.issparse(X):
         return np.asarray(np.clip(X, low, high) @ coef.T + intercept)

@@ -58,9 +58,9 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, PrivateClassifier)
         Strength of the L2 penalty on the mean loss, on all weights, in the units that are fitted. The guarantee asks
         for a penalty by itself; this one counts where it is larger.
     gradient_clip : float or None, default=None
-        Bound on one row's gradient norm, in the units that are fitted. None: a part of a typical row's
-        norm, at most its gradient on the boundary: more accurate, but probabilities are then more extreme (0.79 where
-        a logistic model says 0.7).
+        Bound on one row's gradient norm, in the units that are fitted. None: a part of a typical row's norm, at most
+        its gradient on the boundary: more accurate, but probabilities are then more extreme (up to 0.79 where a
+        logistic model says 0.7).
     determinant_share : float or None, default=None
         The part of epsilon, in (0, 1), that pays for the curvature of the objective: the larger, the less penalty is
         needed and the more noise. None: 0.15, and up to 0.5 where many rows or a large epsilon leave little noise.

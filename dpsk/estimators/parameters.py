@@ -48,8 +48,8 @@ PARAMETERS = {
     "data": """fit_intercept : bool, default=True
         Whether to fit an intercept, which is not penalised.
     data_norm : float or None, default=None
-        A public bound on the l2 norm of a row; longer rows are scaled down to it. None: no bound is needed. It cannot
-        be combined with ``bounds`` or ``standardize``, which look at columns.
+        A public bound on the l2 norm of a row; longer rows are scaled down to it, in ``fit`` and in predictions. None:
+        no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
     classes : array-like or None, default=None
         All labels that may occur. None: the labels seen, which are then treated as public.
     adjacency : {"zero-out", "replace"}, default="zero-out"
@@ -75,7 +75,7 @@ PARAMETERS = {
     evaluations_ : dict
         How many gradients ("gradient") and losses (in searches: "losses", "gains") were computed, in passes over the
         rows: 500 gradients of batches of a tenth are 50. It is the number expected, and tells nothing about how many
-        rows a random batch held.
+        rows a random batch held. Empty for objective perturbation, which is solved without noise.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
         a paragraph for a report.

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.exceptions import NotFittedError
 
 from ..data import PrivateData, RawRows
 from ..mechanisms import Laplace, bits_for
@@ -121,12 +123,17 @@ def private_score(
         raise ValueError(f"confidence={confidence!r} must be a number between 0 and 1")
     if adjacency not in NEIGHBOURS:
         raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
+    if isinstance(estimator, type) or (isinstance(estimator, BaseEstimator) and not is_classifier(estimator)):
+        raise ValueError("private_score takes a fitted classifier: what else predicts has no accuracy")
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     mechanism, query = Laplace(budget.epsilon), Successes()
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     with set_aside(ledger, budget, label="private_score", adjacency=adjacency, private=bits.private) as filtered:
-        predicted, true = np.asarray(estimator.predict(X)), np.asarray(y)
+        predicted, true = _predictions(estimator, X), np.asarray(y)
+        known = getattr(estimator, "classes_", None)
+        if known is not None and not np.isin(true, known).any():
+            raise ValueError("no label in y is one that the estimator was fitted on: are they coded differently?")
         if predicted.ndim != 1 or predicted.shape != true.shape or not len(true):
             raise ValueError(f"predictions have shape {predicted.shape}, y {true.shape}: one label per row is needed")
         correct = np.asarray(predicted == true, dtype=np.float64)
@@ -141,6 +148,19 @@ def private_score(
         confidence=confidence,
         n_rows=n,
         privacy_spent=data.report(),
+    )
+
+
+def _predictions(estimator: Any, X: Any) -> Any:
+    """Return the predictions; an error quotes nothing of the rows, which are private."""
+    try:
+        return np.asarray(estimator.predict(X))
+    except NotFittedError:
+        raise
+    except Exception as error:
+        refused = type(error).__name__
+    raise ValueError(
+        f"predict failed on these rows with {refused}; its message is withheld because it may quote values"
     )
 
 

@@ -131,6 +131,9 @@ def search_cost(
     ledger : PrivacyLedger, path or None, default=None
         The ledger to ask. None: the one of the estimator, if it has one.
     """
+    given: Any = delta
+    if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
+        raise ValueError(f"delta={delta!r} must be None or lie in [0, 1)")
     plan = _Plan.of(search, cv, X, y, groups)
     epsilon, at_delta, composition = plan.guarantee(delta)
     needs = left = enough = None

@@ -151,12 +151,16 @@ class ObjectiveDP:
     least: float
     n_minima: int = 1
     replaced: bool = False
-    name = "mu**2"
+    name = "mu**2 beside a determinant"
 
     @classmethod
     def plan(cls, epsilon: float, delta: float, log_determinant: float, n_minima: int, *, replaced: bool) -> Self:
         """Return the currency for this promise; minima have to cost two thirds of the limit at least."""
         needs_delta(cls.name, delta)
+        if not epsilon <= 1e9:
+            raise ValueError(
+                f"epsilon={epsilon!r} is too large for objective perturbation: use epsilon=inf for no privacy"
+            )
         if not 0 < log_determinant < epsilon:
             raise ValueError(f"log_determinant={log_determinant!r} must lie strictly between 0 and epsilon={epsilon!r}")
 
