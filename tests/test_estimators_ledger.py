@@ -313,3 +313,30 @@ def test_every_estimator_has_the_parameter_in_the_same_place():
         order = list(Estimator.__init__.__code__.co_varnames)
         assert order[order.index("ledger") + 1] == "random_state"
     assert {"PrivacyLedger", "LedgerError", "BudgetExhausted"} <= set(dpsk.__all__)
+
+
+@each_estimator
+def test_parameters_that_change_during_a_fit_do_not_change_what_was_set_aside(Estimator, tmp_path, cancer):
+    """Whoever has the estimator in another thread may set anything at any time."""
+    if Estimator in SAMPLED:
+        pytest.skip("replaced rows need another sampling")
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=1e-5, adjacency="replace")
+    model = Estimator(epsilon=0.5, adjacency="replace", ledger=ledger)
+
+    class Changes:
+        def __array__(self, *args, **kwargs):
+            model.set_params(adjacency="zero-out", ledger=None)
+            return np.asarray(cancer[0], *args, **kwargs)
+
+        def __len__(self):
+            return len(cancer[0])
+
+        shape = cancer[0].shape
+
+    if Estimator in PERTURBING:  # its plan depends on the adjacency
+        with pytest.raises(ValueError, match="'minimum' costs inf"):
+            model.fit(Changes(), cancer[1])
+    else:
+        model.fit(Changes(), cancer[1])
+    assert model.privacy_spent_.adjacency == "replace"
+    assert ledger.remaining()["epsilon"] == 1.5

@@ -256,3 +256,28 @@ def test_nothing_is_fitted_and_nothing_spent(ledger):
 def test_a_delta_that_is_none_is_refused(delta):
     with pytest.raises(ValueError, match=r"delta=.* must be None or lie in"):
         search_cost(GridSearchCV(DPLogisticRegression(), ALPHAS), delta=delta)
+
+
+def test_what_may_fit_more_or_promises_two_things_is_refused(ledger, tmp_path):
+    class Twice(GridSearchCV):
+        pass
+
+    with pytest.raises(ValueError, match="neither one of dpsk's classifiers nor a pipeline"):
+        search_cost(Twice(DPLogisticRegression(), ALPHAS))
+    for space in ({"adjacency": ["zero-out", "replace"]}, {"ledger": [None, ledger]}):
+        with pytest.raises(ValueError, match="the candidates differ in"):
+            search_cost(GridSearchCV(DPLogisticRegression(), space))
+
+
+def test_a_candidate_that_is_not_private_does_not_make_the_others_free(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "mixed.db", epsilon=1.0, delta=1e-3, allow_nonprivate=True)
+    search = GridSearchCV(DPLogisticRegression(ledger=ledger), {"random_state": [0, None]}, cv=KFold(3), refit=False)
+    cost = search_cost(search)
+    assert cost.needs == {"epsilon": 3.0, "delta": 3e-6}
+    assert not cost.enough
+
+
+def test_the_statement_says_what_it_takes_for_granted():
+    text = search_cost(GridSearchCV(DPLogisticRegression(adjacency="replace"), ALPHAS)).statement()
+    assert "every other step of a pipeline treats each row by itself" in text
+    assert "one row is replaced by any other" in text

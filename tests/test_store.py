@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from dpsk import BudgetExhausted, LedgerError, PrivacyLedger
-from dpsk.privacy import ZCDP, Budget, GaussianCost, GaussianDP, PureCost, PureDP, RenyiDP, Spend
+from dpsk.privacy import ZCDP, Budget, GaussianCost, GaussianDP, ObjectiveDP, PureCost, PureDP, RenyiDP, Spend
 from dpsk.privacy.store import Reservation, as_ledger
 from dpsk.privacy.terms import CURRENCIES, Amount, decimal
 
@@ -575,7 +575,7 @@ def test_a_process_that_is_killed_leaves_everything_that_it_drew_counted(tmp_pat
 def test_a_reservation_holds_no_connection_and_no_amount(ledger):
     reservation = ledger.reserve(HALF, label="fit", adjacency="zero-out", private=True)
     assert isinstance(reservation, Reservation)
-    assert set(vars(reservation)) == {"_store", "_number", "_budget", "_private", "_process"}
+    assert set(vars(reservation)) == {"_store", "_token", "_budget", "_private", "_terms", "_process"}
 
 
 def test_the_ledger_guide_names_what_exists():
@@ -584,3 +584,76 @@ def test_the_ledger_guide_names_what_exists():
         assert name in guide
     for currency in CURRENCIES:
         assert f'`"{currency}"`' in guide
+
+
+def fits_of(ledger):
+    return [(spend.state, spend.counted.get("epsilon")) for spend in ledger.history()]
+
+
+@pytest.mark.parametrize("how", ["restored", "created anew"])
+def test_a_fit_does_not_settle_for_another_one_in_a_file_that_took_the_place_of_its_own(how, tmp_path):
+    """Numbers of fits start again in such a file; the name that a fit was set aside under is nobody else's."""
+    path = tmp_path / "budget.db"
+    ledger = PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    budget = Budget.of(1.0, 1e-6)
+    ledger.backup(tmp_path / "backup.db")
+    with pytest.raises(ValueError, match="a backup goes into a new file"):
+        ledger.backup(tmp_path / "backup.db")
+    first = ledger.fit(budget, label="first", adjacency="zero-out", private=True)
+    first.__enter__()
+    if how == "restored":
+        os.replace(tmp_path / "backup.db", path)
+    else:
+        os.remove(path)
+        PrivacyLedger(path, epsilon=2.0, delta=1e-5)
+    with ledger.fit(budget, label="second", adjacency="zero-out", private=True) as filtered:
+        with pytest.warns(UserWarning, match="another file than the one in which this fit was set aside"):
+            first.__exit__(None, None, None)  # it drew nothing
+        assert fits_of(ledger) == [("open", 1.0)]
+        filtered.charge(GaussianCost(1e-3), "something")
+    assert fits_of(ledger) == [("closed", 1.0)]
+
+
+def test_a_plan_that_was_not_set_aside_is_refused(tmp_path):
+    objective = ObjectiveDP.plan(1.0, 1e-6, 0.1, 1, replaced=False)
+    other, descent = (Budget.of(1.0, 1e-6, currency=currency) for currency in (objective, GaussianDP()))
+    for currency, allowed in (("basic", True), ("mu**2", False), ("rho", False)):
+        ledger = PrivacyLedger(tmp_path / f"{currency[:2]}.db", epsilon=2.0, delta=1e-5, currency=currency)
+        with ledger.fit(descent, label="fit", adjacency="zero-out", private=True) as filtered:
+            if allowed:
+                filtered.replan(other)
+            else:
+                with pytest.raises(ValueError, match="has no"):
+                    filtered.replan(other)
+                assert filtered.budget == descent
+
+
+def test_sums_that_were_tampered_with_stop_everything(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=1e-5)
+    with ledger.fit(Budget.of(1.0, 1e-6), label="fit", adjacency="zero-out", private=True) as filtered:
+        filtered.charge(GaussianCost(1e-3), "something")
+    with contextlib.closing(sqlite3.connect(ledger.path)) as db:
+        db.execute("UPDATE accounts SET amount = '0'")
+        db.commit()
+    with pytest.raises(LedgerError, match="its sums are not those of its records"):
+        ledger.reserve(Budget.of(1.0, 1e-6), label="fit", adjacency="zero-out", private=True)
+    for handle in (ledger, ledger.on("a")):
+        with pytest.raises(LedgerError, match="its sums are not those of its records"):
+            handle.statement()
+
+
+def test_a_second_name_of_the_file_is_refused(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=1e-5)
+    os.link(ledger.path, tmp_path / "other.db")
+    for path in (ledger.path, tmp_path / "other.db"):
+        with pytest.raises(LedgerError, match="has a second name"):
+            PrivacyLedger(path)
+
+
+def test_what_is_not_private_voids_every_statement_unless_data_sets_are_disjoint(tmp_path):
+    for disjoint in (None, ["a", "b"]):
+        path = tmp_path / f"{disjoint is None}.db"
+        ledger = PrivacyLedger(path, epsilon=2.0, delta=1e-5, disjoint=disjoint, allow_nonprivate=True)
+        ledger.on("b").reserve(None, label="fit", adjacency="zero-out", private=False)
+        assert ("NOT PRIVATE" in ledger.on("a").statement()) == (disjoint is None)
+        assert "NOT PRIVATE" in ledger.on("b").statement()

@@ -143,14 +143,15 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_number("delta", self.delta, 0)
         budget = None if self._is_exact() else self._budget()
         bits = bits_for(self.random_state)
-        label, private = type(self).__name__, bits.private
-        with set_aside(self.ledger, budget, label=label, adjacency=self.adjacency, private=private) as ledger:
+        # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
+        label, private, adjacency = type(self).__name__, bits.private, self.adjacency
+        with set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger:
             for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
                 delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
-            fitted: Self = self._fit(X, y, ledger, bits)
+            fitted: Self = self._fit(X, y, ledger, bits, adjacency)
         return fitted
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits) -> Self:
+    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> Self:
         """Fit within the budget of ``ledger``, or without any privacy where it is None."""
         X, y = self._validated(X, y)
         classes, codes = _encode(y, self.classes)
@@ -168,11 +169,11 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             columns: Columns | None = None
             w = minimise(X, labels, self._loss(len(classes)), float(self.alpha), bool(self.fit_intercept))
             self.privacy_spent_ = PrivacySpent.nothing_promised(
-                self._currency, delta=float(self.delta), adjacency=self.adjacency
+                self._currency, delta=float(self.delta), adjacency=adjacency
             )
             self.evaluations_ = dict[str, float]()
         else:
-            w, columns = self._learn(X, labels, n_classes, ledger, bits, classes, context)
+            w, columns = self._learn(X, labels, n_classes, ledger, bits, classes, context, adjacency)
         fitted = self._attributes(w, columns, classes)
         for name, value in fitted.items():
             setattr(self, name, value)
@@ -181,7 +182,15 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return self
 
     def _learn(
-        self, X: Any, labels: Any, n_classes: int | None, ledger: Ledger, bits: Bits, classes: Any, context: Any
+        self,
+        X: Any,
+        labels: Any,
+        n_classes: int | None,
+        ledger: Ledger,
+        bits: Bits,
+        classes: Any,
+        context: Any,
+        adjacency: str,
     ) -> tuple[Floats, Columns | None]:
         """Return the weights that the solver finds behind the door, and the map of the columns they are for.
 
@@ -191,7 +200,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         X = compact(X)  # once, for all the rows made of it below
 
         def door(rows: ArrayRows | RawRows) -> PrivateData:
-            return PrivateData(rows, ledger, bits, adjacency=self.adjacency)
+            return PrivateData(rows, ledger, bits, adjacency=adjacency)
 
         columns: Columns | None = None
         if self.bounds is not None:
@@ -218,7 +227,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             self.evaluations_ = data.evaluations
         finally:
             # what was released stays released, even if the fit ends in an error
-            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=self.adjacency, private=bits.private)
+            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
         return w, columns
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:

@@ -132,7 +132,7 @@ class _DefaultClassifier(PrivateClassifier):
 
     def _is_precise(self, facts: Facts | None) -> bool:
         """Return whether "auto" is a perturbed objective; under a durable ledger all is fixed before the data."""
-        if not self._may_change_currency() or facts is None or facts.n_classes > 2 or self.epsilon > 1e6:
+        if not self._may_change_currency() or facts is None or facts.n_classes > 2 or float(self.epsilon) > 1e6:
             return False
         return public_precision(self.epsilon, self.delta, facts, replaced=self.adjacency == "replace") > PRECISE
 

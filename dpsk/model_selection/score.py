@@ -60,12 +60,13 @@ class PrivateScore:
                 "knows the seed can subtract it."
             )
         low, high = self.interval
+        confidence = math.floor(1e6 * self.confidence) / 1e6
         return (
             f"The accuracy on {self.n_rows} held-out rows, {self.accuracy:.3f}, was released with "
             f"({round_up(self.privacy_spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours "
             f"differ in that {NEIGHBOURS[self.privacy_spent.adjacency]}. If the rows are a random sample, the accuracy "
             f"on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} "
-            f"with {self.confidence:.4g} confidence, noise and sampling considered. Other releases from these rows, "
+            f"with {confidence:g} confidence, noise and sampling considered. Other releases from these rows, "
             "fits included, add to it."
         )
 

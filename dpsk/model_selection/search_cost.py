@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from ..estimators.base import PrivateClassifier
 from ..privacy import Budget
-from ..privacy.report import round_up
+from ..privacy.report import NEIGHBOURS, round_up
 from ..privacy.store import as_ledger
 from ..privacy.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
 
@@ -51,6 +51,8 @@ class SearchCost:
     folds_are_public : bool
         Whether the folds follow from the number of rows alone. Stratified folds look at the labels; the guarantee then
         takes the fold of each row as public.
+    adjacency : {"zero-out", "replace"}
+        Which data sets are neighbours.
     """
 
     fits: int
@@ -62,6 +64,7 @@ class SearchCost:
     left: dict[str, float] | None
     enough: bool | None
     folds_are_public: bool
+    adjacency: str
 
     def statement(self) -> str:
         """Return what it costs, and what it does not include, in words."""
@@ -73,7 +76,8 @@ class SearchCost:
         else:
             text += (
                 f"Their models together are ({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differentially "
-                f"private ({self.composition} composition). "
+                f"private ({self.composition} composition), provided that every other step of a pipeline treats each "
+                f"row by itself; two data sets are neighbours when {NEIGHBOURS[self.adjacency]}. "
             )
         if not self.folds_are_public:
             text += (
@@ -152,6 +156,7 @@ def search_cost(
         left=left,
         enough=enough,
         folds_are_public=plan.seen < plan.splits,
+        adjacency=plan.models[0].adjacency,
     )
 
 
@@ -168,7 +173,7 @@ class _Plan:
     @classmethod
     def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any) -> _Plan:
         estimator, candidates, tried, refits = search, [dict[str, Any]()], 1, 0
-        if isinstance(search, GridSearchCV | RandomizedSearchCV):
+        if type(search) in (GridSearchCV, RandomizedSearchCV):  # subclasses may fit more
             if cv is not None:
                 raise ValueError("cv is for an estimator: a search has its own")
             estimator, cv, refits = search.estimator, search.cv, int(bool(search.refit))
@@ -178,13 +183,16 @@ class _Plan:
         models = [_private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
         for model in models:
             model._check_parameters()
+        for name in ("adjacency", "ledger"):
+            if any(getattr(model, name) != getattr(models[0], name) for model in models):
+                raise ValueError(f"the candidates differ in {name}: what they cost does not add up to one statement")
         splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
         splits = int(splitter.get_n_splits(X, y, groups))
         return cls(models, tried, splits, splits - _splits_without_a_row(splitter), refits)
 
     def budgets(self) -> list[Budget] | None:
         """Return the budget of each candidate, None if one is not private."""
-        if any(model.random_state is not None or model._is_exact() for model in self.models):
+        if not all(map(_is_private, self.models)):
             return None
         return [model._budget() for model in self.models]
 
@@ -213,9 +221,8 @@ class _Plan:
     def reserved(self, terms: Terms) -> Amount:
         """Return what a ledger with these terms sets aside for all fits; raise ValueError if it refuses one."""
         for model in self.models:
-            private = model.random_state is None and not model._is_exact()
-            terms.require_fit(type(model).__name__, model.adjacency, private)
-        prices = [NOTHING] if (budgets := self.budgets()) is None else [terms.price(budget) for budget in budgets]
+            terms.require_fit(type(model).__name__, model.adjacency, _is_private(model))
+        prices = [terms.price(model._budget()) if _is_private(model) else NOTHING for model in self.models]
         return Amount(*(self.total([getattr(p, part) for p in prices], self.splits) for part in ("main", "delta")))
 
 
@@ -259,6 +266,10 @@ def _private_step(estimator: Any) -> PrivateClassifier:
             "holds no other: what one fit of it costs is not known"
         )
     return last
+
+
+def _is_private(model: PrivateClassifier) -> bool:
+    return model.random_state is None and not model._is_exact()
 
 
 def _words(amount: dict[str, float] | None) -> str:

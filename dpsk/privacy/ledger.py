@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -106,10 +107,10 @@ class Ledger:
     to about 1e-16.)
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, *, allows: Callable[[Budget], None] | None = None) -> None:
         if not (budget.limit > 0 and math.isfinite(budget.limit)):
             raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
-        self._budget = budget
+        self._budget, self._allows = budget, allows
         self._limit = Fraction(budget.limit)
         self._charged = Fraction(0)
         self._releases: dict[tuple[str, float], int] = {}
@@ -160,15 +161,15 @@ class Ledger:
         """
         if isinstance(times, bool) or not isinstance(times, int) or times < 1:
             raise ValueError(f"times={times!r} must be a positive integer")
-        price = self.budget.currency.price(cost)
-        if not (price > 0 and math.isfinite(price)):
-            raise ValueError(
-                f"{label!r} costs {price!r} {self.budget.currency.name}: a price must be positive and finite. "
-                f"{type(cost).__name__} may have no price in this currency"
-            )
         self.require_own_process()
-        total = times * Fraction(price)
         with self._lock:
+            price = self._budget.currency.price(cost)
+            if not (price > 0 and math.isfinite(price)):
+                raise ValueError(
+                    f"{label!r} costs {price!r} {self._budget.currency.name}: a price must be positive and finite. "
+                    f"{type(cost).__name__} may have no price in this currency"
+                )
+            total = times * Fraction(price)
             if self._closed:
                 raise RuntimeError(f"{label!r} asks a ledger that was closed: nothing is released after the fit ended")
             if self._charged + total > self._limit:
@@ -183,13 +184,18 @@ class Ledger:
             return self._turn
 
     def replan(self, budget: Budget) -> None:
-        """Keep the same promise in another currency, before anything is charged; raise ValueError otherwise."""
+        """Keep the same promise in another currency, before anything is charged; raise ValueError otherwise.
+
+        Also where what was set aside for this ledger (``allows``) does not cover the other currency.
+        """
         with self._lock:
             if budget == self._budget:
                 return
             same = (budget.epsilon, budget.delta) == (self._budget.epsilon, self._budget.delta)
             if not same or self._charged or self._closed:
                 raise ValueError(f"a used ledger, or one of another promise than {budget!r}, cannot keep it")
+            if self._allows is not None:
+                self._allows(budget)
             self._budget, self._limit = budget, Fraction(budget.limit)
 
     def close(self) -> float:

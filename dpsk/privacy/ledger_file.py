@@ -24,7 +24,8 @@ CREATE TABLE terms (
 );
 CREATE TABLE accounts (dataset TEXT PRIMARY KEY, amount TEXT NOT NULL, delta TEXT NOT NULL);
 CREATE TABLE fits (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, label TEXT NOT NULL, datasets TEXT NOT NULL, private INTEGER NOT NULL,
+    number INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL UNIQUE,
+    label TEXT NOT NULL, datasets TEXT NOT NULL, private INTEGER NOT NULL,
     epsilon TEXT NOT NULL, fit_delta TEXT NOT NULL, reserved TEXT NOT NULL, amount TEXT NOT NULL, delta TEXT NOT NULL,
     state TEXT NOT NULL, started TEXT NOT NULL, ended TEXT
 );
@@ -48,9 +49,14 @@ if hasattr(os, "register_at_fork"):
 def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
     """Open the file for one operation, with every commit on disk when it returns, the directory's entry included.
 
-    The rollback journal (SQLite's default) keeps everything in one file whenever no operation is under way, so that a
-    copy or a backup of that file is complete; a write-ahead log would not.
+    The rollback journal (SQLite's default) keeps everything in one file whenever no operation is under way; a
+    write-ahead log would not.
     """
+    if os.path.isfile(path) and os.stat(path).st_nlink > 1:
+        raise LedgerError(
+            f"{path!r} has a second name (a hard link): a crash under one name could not be undone under the other. "
+            "Keep one of them"
+        )
     connection = sqlite3.connect(f"{Path(path).as_uri()}?mode={mode}", uri=True, timeout=timeout, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = EXTRA")
@@ -133,7 +139,10 @@ def _require_ledger(connection: sqlite3.Connection, path: str) -> None:
             f"{VERSION}. Upgrade dpsk; the ledger was left as it is"
         )
     if version < 1:
-        raise LedgerError(f"the ledger {path!r} is damaged: layout {version} does not exist. Restore a backup")
+        raise LedgerError(
+            f"the ledger {path!r} is damaged: layout {version} does not exist. Restore a backup, "
+            "and count what was fitted since"
+        )
 
 
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
@@ -151,7 +160,7 @@ def _explained(path: str, timeout: float) -> Iterator[None]:
             _LOCKED: f"was kept locked by another process for {timeout:g} s: try again, or give a longer timeout",
             _READONLY: "cannot be written: the file or its directory is read-only",
             _IOERR: "could not be written or read (is the disk full, or was it removed?)",
-            _CORRUPT: "is damaged: restore a backup",
+            _CORRUPT: "is damaged: restore a backup, and count what was fitted since",
             _FULL: "cannot grow: the disk is full",
             _CANTOPEN: "cannot be opened, or its directory cannot be written: is it there, and may you write there?",
             _NOTADB: "is not a ledger, nor any other SQLite file; it was left as it is",

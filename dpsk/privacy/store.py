@@ -6,9 +6,10 @@ import json
 import math
 import os
 import sqlite3
+import uuid
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Self
@@ -157,7 +158,7 @@ class PrivacyLedger:
         fit, ValueError if the ledger refuses such fits, and LedgerError if it cannot be written.
         """
         reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private)
-        filtered = None if budget is None else Ledger(budget)
+        filtered = None if budget is None else Ledger(budget, allows=reservation.require_covered)
         try:
             yield filtered
         finally:
@@ -170,6 +171,7 @@ class PrivacyLedger:
             terms = _read_terms(db)
             terms.require_datasets(self._datasets)
             terms.require_fit(label, adjacency, private)
+            _require_sums(db, terms, self._path)
             amount = terms.price(budget) if private and budget is not None else NOTHING
             for name in self._accounts(terms):
                 held = _account(db, name)
@@ -179,10 +181,12 @@ class PrivacyLedger:
                         f"{terms.words(terms.limit)} is left in {self._name(name)}. Nothing was drawn"
                     )
                 _set_account(db, name, held + amount)
-            number = db.execute(
-                "INSERT INTO fits (label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, "
-                "started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
+            token = uuid.uuid4().hex
+            db.execute(
+                "INSERT INTO fits (token, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, "
+                "state, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
                 (
+                    token,
                     label,
                     json.dumps(self._datasets),
                     private,
@@ -193,14 +197,26 @@ class PrivacyLedger:
                     str(amount.delta),
                     _now(),
                 ),
-            ).lastrowid
-        return Reservation(self, int(number or 0), budget, private)
+            )
+        return Reservation(self, token, budget, private, terms)
 
     def _accounts(self, terms: Terms) -> tuple[str, ...]:
         """Return the accounts in which a fit with this handle counts: all of them where no data set is named."""
         if not terms.disjoint:
             return (_ALL,)
         return tuple(dict.fromkeys(self._datasets)) or terms.disjoint
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the ledger into another file. Copying it by other means while this process uses it would undo its locks.
+
+        A backup knows nothing of the fits that were recorded after it was made: where one has to be restored, they
+        count as well.
+        """
+        copy = _as_path(path)
+        if os.path.exists(copy):
+            raise ValueError(f"path={copy!r} exists: a backup goes into a new file")
+        with reading(self._path, self._timeout) as db, closing(sqlite3.connect(copy)) as other:
+            db.backup(other)
 
     # ---------------------------------------------------------------------------------------------- reading
 
@@ -256,15 +272,15 @@ class PrivacyLedger:
         """Return a paragraph for a report: what is promised for everything recorded, and what is not."""
         with reading(self._path, self._timeout) as db:
             terms = _read_terms(db)
-            spends = self._history(db, terms)
+            names = self._datasets if terms.disjoint else ()  # names of others are labels: rows may lie in several
+            spends = _handle(self._path, names, self._timeout)._history(db, terms)
             left = self._left(db, terms)
-            if not self._datasets:
-                _require_sums(db, terms, self._path)
+            _require_sums(db, terms, self._path)
         spends = [spend for spend in spends if spend.state != "returned"]
         broken, counted = ([spend for spend in spends if spend.private is private] for private in (False, True))
         waiting = sum(spend.state == "open" for spend in counted)
         guarantee = f"({round_up(terms.epsilon, 4)}, {round_up(terms.delta, 3)})-differential privacy"
-        on = f" on {', '.join(map(repr, self._datasets))}" if self._datasets else ""
+        on = f" on {', '.join(map(repr, names))}" if names else ""
         text = ""
         if broken:
             text = (
@@ -329,11 +345,18 @@ class PrivacyLedger:
 
 
 class Reservation:
-    """What one fit has set aside, by its number in the file: no connection, no amount, nothing to copy."""
+    """What one fit has set aside, by a name that no other fit has in any file: no connection, nothing to copy."""
 
-    def __init__(self, ledger: PrivacyLedger, number: int, budget: Budget | None, private: bool) -> None:
-        self._store, self._number, self._budget, self._private = ledger, number, budget, private
+    def __init__(self, ledger: PrivacyLedger, token: str, budget: Budget | None, private: bool, terms: Terms) -> None:
+        self._store, self._token, self._budget, self._private, self._terms = ledger, token, budget, private, terms
         self._process = os.getpid()
+
+    def require_covered(self, budget: Budget) -> None:
+        """Raise ValueError unless what was set aside is enough for another plan of the same fit."""
+        if not self._private or self._budget is None:
+            return
+        if not self._terms.price(budget).fits_into(self._terms.price(self._budget)):
+            raise ValueError(f"what was set aside does not cover a budget kept in {budget.currency.name}")
 
     def end(self, filtered: Ledger | None) -> None:
         """Record the end of the fit that charged ``filtered``, which is closed; None leaves the reservation whole.
@@ -359,8 +382,11 @@ class Reservation:
         store = self._store
         with writing(store._path, store._timeout) as db:
             terms = _read_terms(db)
-            row = db.execute("SELECT amount, delta, state FROM fits WHERE number = ?", (self._number,)).fetchone()
-            if row is None or row[2] != "open":
+            _require_sums(db, terms, store._path)
+            row = db.execute("SELECT amount, delta, state FROM fits WHERE token = ?", (self._token,)).fetchone()
+            if row is None:
+                raise LedgerError(f"{store._path!r} is another file than the one in which this fit was set aside")
+            if row[2] != "open":
                 return
             held, kept = Amount(Fraction(row[0]), Fraction(row[1])), NOTHING
             if self._private and self._budget is not None and charged > 0:
@@ -370,8 +396,8 @@ class Reservation:
             for name in store._accounts(terms):
                 _set_account(db, name, _account(db, name) - held + kept)
             db.execute(
-                "UPDATE fits SET amount = ?, delta = ?, state = ?, ended = ? WHERE number = ?",
-                (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", _now(), self._number),
+                "UPDATE fits SET amount = ?, delta = ?, state = ?, ended = ? WHERE token = ?",
+                (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", _now(), self._token),
             )
 
 
@@ -461,4 +487,7 @@ def _require_sums(db: sqlite3.Connection, terms: Terms, path: str) -> None:
         for name in names or sums:
             sums[name] += Amount(Fraction(main), Fraction(delta))
     if sums != {name: _account(db, name) for name in sums}:
-        raise LedgerError(f"the ledger {path!r} is damaged: its sums are not those of its records. Restore a backup")
+        raise LedgerError(
+            f"the ledger {path!r} is damaged: its sums are not those of its records. Restore a "
+            "backup, and count what was fitted since"
+        )
