@@ -482,10 +482,11 @@ def _set_account(db: sqlite3.Connection, name: str, amount: Amount) -> None:
 def _require_sums(db: sqlite3.Connection, terms: Terms, path: str) -> None:
     """Raise LedgerError unless every account is the sum of what is recorded for it."""
     sums = dict.fromkeys(terms.disjoint or (_ALL,), NOTHING)
-    for datasets, main, delta in db.execute("SELECT datasets, amount, delta FROM fits"):
+    counted = "SELECT datasets, amount, delta, count(*) FROM fits GROUP BY datasets, amount, delta"
+    for datasets, main, delta, count in db.execute(counted):
         names = tuple(dict.fromkeys(json.loads(datasets))) if terms.disjoint else ()
         for name in names or sums:
-            sums[name] += Amount(Fraction(main), Fraction(delta))
+            sums[name] += Amount(count * Fraction(main), count * Fraction(delta))
     if sums != {name: _account(db, name) for name in sums}:
         raise LedgerError(
             f"the ledger {path!r} is damaged: its sums are not those of its records. Restore a "
