@@ -9,6 +9,8 @@ from .estimators import (
     DPLogisticRegression,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
+    OutputPerturbationSVC,
 )
 from .model_selection import private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
@@ -24,6 +26,8 @@ __all__ = [
     "DPSGDClassifier",
     "LedgerError",
     "ObjectivePerturbationClassifier",
+    "OutputPerturbationLogisticRegression",
+    "OutputPerturbationSVC",
     "PrivacyLedger",
     "PrivacySpent",
     "private_score",

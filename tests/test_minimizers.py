@@ -11,10 +11,11 @@ from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
 from dpsk.data import ArrayRows, Columns, PrivateData
-from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
+from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, ObjectiveDP, RenyiDP, Sampling
 from dpsk.queries import PerturbedMinima, minimizers
+from dpsk.queries.objectives import SumOverRows, largest_curvature, two_parts
 
 LOSSES = [Logistic(), HuberHinge(0.2), OneVsRest(Logistic(), 3), OneVsRest(HuberHinge(), 3)]
 LOW, HIGH = np.full(4, -2.0), np.full(4, 4.0)
@@ -48,7 +49,7 @@ class Solved:
         def solve(objectives, shape, tolerance):
             self.objectives = objectives
             w = original(objectives, shape, tolerance)
-            self.w = sum(minimizers._two_parts(w))
+            self.w = sum(two_parts(w))
             return w
 
         with mock.patch.multiple(minimizers, rounded_gaussian=draw, minima=solve), np.errstate(all="ignore"):
@@ -57,7 +58,7 @@ class Solved:
 
 
 def normals(what, seed=0):
-    return np.random.default_rng(seed).normal(size=what.shape)
+    return np.random.default_rng(seed).normal(size=what.objective.shape)
 
 
 # ------------------------------------------------------------------------------------------ which minimum it is
@@ -72,13 +73,14 @@ def explicit(what, X, labels, columns, b):
     length = np.linalg.norm(rows, axis=1)
     rows *= np.minimum(1, what.longest / length)[:, None]
     steepest = what.clip / np.minimum(length, what.longest)
-    corner = what.one.corner(steepest)
+    corner = what.objective.one.corner(steepest)
 
     def value(w):
-        return what.one.flattened(labels * (rows @ w), steepest, corner).sum() + what.penalty / 2 * w @ w + b @ w
+        losses = what.objective.one.flattened(labels * (rows @ w), steepest, corner)
+        return losses.sum() + what.penalty / 2 * w @ w + b @ w
 
     def gradient(w):
-        slope = np.maximum(what.one.slope(labels * (rows @ w)), -steepest)
+        slope = np.maximum(what.objective.one.slope(labels * (rows @ w)), -steepest)
         return rows.T @ (labels * slope) + what.penalty * w + b
 
     found = minimize(value, np.zeros(len(b)), jac=gradient, method="BFGS", options={"gtol": 1e-12, "maxiter": 500})
@@ -95,10 +97,10 @@ def test_the_minimum_is_the_one_that_is_defined(loss, columns, store):
     rows = ArrayRows(store(X), y, n_classes=loss.n_classes, columns=COLUMNS[columns])
     what = prepare(loss, rows, shift=1e-5)
     found = Solved(what, rows, normals(what))
-    for k in range(what.shape[1]):
+    for k in range(what.objective.shape[1]):
         labels = y if loss.n_classes is None else np.where(y == k, 1.0, -1.0)
         expected = explicit(what, X, labels, COLUMNS[columns], found.b[:, k])
-        released = found.released.reshape(what.shape)[:, k]
+        released = found.released.reshape(what.objective.shape)[:, k]
         # 2^-30 of the clip and of lengths is left to rounding, and as much of a minimum is lost in values
         assert np.linalg.norm(released - expected) < (what.tolerance + 4e-6) / what.penalty
         assert np.linalg.norm(found.w[:, k] - released) < what.tolerance / what.penalty / 1000 + 1e-12
@@ -117,13 +119,13 @@ def exact_gradient(what, rows, w, b):
         for i, size in enumerate(sizes):
             assert size * np.linalg.norm(x[i]) <= what.longest
             units = exact(x[i])
-            for k in range(what.shape[1]):
-                label = int(chunk.y[i]) if what.n_classes is None else 1 if chunk.y[i] == k else -1
+            for k in range(what.objective.shape[1]):
+                label = int(chunk.y[i]) if what.objective.n_classes is None else 1 if chunk.y[i] == k else -1
                 margin = label * mpf(size) * (units @ exact(w[:, k]))
-                if isinstance(what.one, Logistic):
+                if isinstance(what.objective.one, Logistic):
                     slope = 1 / (1 + mpmath.exp(margin))
                 else:
-                    slope = min(max((1 + mpf(what.one.h) - margin) / (2 * mpf(what.one.h)), 0), 1)
+                    slope = min(max((1 + mpf(what.objective.one.h) - margin) / (2 * mpf(what.objective.one.h)), 0), 1)
                 slope = min(slope * mpf(size), mpf(what.clip) * (1 - mpf(2) ** -30) / mpf(chunk.norm[i]))
                 total[:, k] -= label * slope * units
     return total
@@ -163,7 +165,7 @@ def test_the_true_gradient_is_within_the_tolerance(loss, kind):
         rows = ArrayRows(X, y, n_classes=loss.n_classes, fit_intercept=intercept)
         what = prepare(loss, rows, **options)
         found = Solved(what, rows, normals(what))
-        lost = math.sqrt(what.shape[0]) * what._unit / 2
+        lost = math.sqrt(what.objective.shape[0]) * what._unit / 2
         with mpmath.workdps(60):
             assert longest_column(exact_gradient(what, rows, found.w, found.b)) + lost <= what.tolerance
 
@@ -176,12 +178,12 @@ def test_gradients_are_computed_to_within_the_error(loss, kind):
     for columns in (None, CENTRED):
         rows = ArrayRows(X, y, n_classes=loss.n_classes, columns=columns)
         what = prepare(loss, rows, penalty=1e-3, clip=1.5)
-        bound = what._error - math.sqrt(what.shape[0]) * what._unit / 2
+        bound = what._error - math.sqrt(what.objective.shape[0]) * what._unit / 2
         for size in (1e-9, 1.0, 50.0):
-            w, b = size * rng.normal(size=what.shape), rng.normal(size=what.shape)
-            objectives = minimizers._SumOverRows(what, rows, b)
+            w, b = size * rng.normal(size=what.objective.shape), rng.normal(size=what.objective.shape)
+            objectives = SumOverRows(what.objective, rows, b)
             with mpmath.workdps(60), np.errstate(all="ignore"):
-                error = exact_gradient(what, rows, sum(minimizers._two_parts(w)), b) - objectives.gradient(w)
+                error = exact_gradient(what, rows, sum(two_parts(w)), b) - objectives.gradient(w)
                 assert longest_column(error) < bound
 
 
@@ -193,9 +195,9 @@ def test_gradients_are_computed_to_within_the_error_at_the_weights_that_are_rele
     bound = what._error - math.sqrt(p) * what._unit / 2
     b = what._sigma * what._unit * normals(what)
     w = -b / what.penalty  # nearly the minimiser
-    computed = minimizers._SumOverRows(what, rows, b).gradient(w)
+    computed = SumOverRows(what.objective, rows, b).gradient(w)
     with mpmath.workdps(60):
-        assert longest_column(exact_gradient(what, rows, sum(minimizers._two_parts(w)), b) - computed) < bound
+        assert longest_column(exact_gradient(what, rows, sum(two_parts(w)), b) - computed) < bound
 
 
 # ------------------------------------------------------------------------------------------------- the same bits
@@ -228,9 +230,9 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp
     ]
     variants.append(ArrayRows(X[order], y[order], **options))
     what, results = prepare(loss, variants[0]), []
-    w, damping = normals(what, 5), np.full(what.shape[1], 0.1)
+    w, damping = normals(what, 5), np.full(what.objective.shape[1], 0.1)
     for rows in variants:
-        objectives = minimizers._SumOverRows(what, rows, w)
+        objectives = SumOverRows(what.objective, rows, w)
         arrays = objectives.gradient(w), objectives.hessians(w, damping), objectives.products(w, damping)(w)
         results.append([array.tobytes() for array in (*arrays, what(rows, SeededBits(3)))])
     assert all(result == results[0] for result in results)
@@ -242,15 +244,15 @@ def test_hessians_are_nearly_the_derivatives_of_gradients(loss, columns):
     X, y = example(loss, 600)
     rows = ArrayRows(X, y, n_classes=loss.n_classes, columns=COLUMNS[columns])
     what = prepare(loss, rows, clip=1.0)
-    objectives, w = minimizers._SumOverRows(what, rows, np.zeros(what.shape)), 0.3 * normals(what)
-    none = np.zeros(what.shape[1])
-    hessians = objectives.hessians(w, none) + what.penalty * np.eye(what.shape[0])
-    for j, unit in enumerate(np.eye(what.shape[0])[:, :, None]):
-        step = unit * np.ones(what.shape[1])
+    objectives, w = SumOverRows(what.objective, rows, np.zeros(what.objective.shape)), 0.3 * normals(what)
+    none = np.zeros(what.objective.shape[1])
+    hessians = objectives.hessians(w, none) + what.penalty * np.eye(what.objective.shape[0])
+    for j, unit in enumerate(np.eye(what.objective.shape[0])[:, :, None]):
+        step = unit * np.ones(what.objective.shape[1])
         slope = (objectives.gradient(w + 1e-6 * step) - objectives.gradient(w - 1e-6 * step)) / 2e-6
         for by in (hessians[:, :, j].T, objectives.products(w, none)(step)):
             assert np.linalg.norm(by - slope) <= 0.01 * np.linalg.norm(slope)
-    assert np.linalg.norm(hessians[0], 2) <= what.smoothness
+    assert np.linalg.norm(hessians[0], 2) <= what.objective.smoothness
 
 
 # ------------------------------------------------------------------------------------ what one row and noise do
@@ -291,7 +293,7 @@ def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):
         w = np.linspace(-9 * sigma - 6, 9 * sigma + 6, 4001)
         densities = []
         for data_ in (rows, neighbour):
-            objectives = minimizers._SumOverRows(what, data_, np.zeros((1, 1)))
+            objectives = SumOverRows(what.objective, data_, np.zeros((1, 1)))
             g = np.array([objectives.gradient(np.full((1, 1), x))[0, 0] for x in w])
             densities.append(norm.pdf(-(g[1:] + g[:-1]) / 2, scale=sigma) * np.diff(g))
         assert sum(densities[0]) == pytest.approx(1, abs=1e-3)
@@ -310,7 +312,7 @@ def test_scales_of_both_noises(loss, adjacency):
     rows = ArrayRows(X, y, n_classes=loss.n_classes)
     for options in ({}, {"strength": 0.01, "shift": 1e-4}, {"clip": 1e-20}, {"penalty": 1e4}, {"clip": 90.0}):
         what = prepare(loss, rows, adjacency=adjacency, **options)
-        (p, k), cost = what.shape, what.cost
+        (p, k), cost = what.objective.shape, what.cost
         for_b, for_release = Solved(what, rows, 0 * normals(what)).scales
         change = min(what.clip, 1.5) * (2 if adjacency == "replace" else 1)
         assert for_b * what._unit >= change / cost.strength * math.sqrt(k) * (1 - 1e-15)
@@ -321,7 +323,7 @@ def test_scales_of_both_noises(loss, adjacency):
         assert for_release * what._grid <= 1.01 * apart / cost.shift
         assert what._error > math.sqrt(p) * what._unit / 2
         assert what.tolerance >= 8 * what._error
-        beta = what.longest**2 * what.one.curvature_below(what.clip / what.longest)
+        beta = what.longest**2 * what.objective.one.curvature_below(what.clip / what.longest)
         assert cost.log_determinant >= k * math.log1p(beta / what.penalty)
         assert (cost.n_minima, cost.replaced) == (k, adjacency == "replace")
 
@@ -331,7 +333,7 @@ def test_a_coarse_b_costs_tolerance_and_noise(monkeypatch):
     fine = prepare(Logistic(), rows)
     monkeypatch.setattr(minimizers, "_NOISE_BITS", 2)
     coarse = prepare(Logistic(), rows)
-    rounding = math.sqrt(coarse.shape[0]) * coarse._unit / 2
+    rounding = math.sqrt(coarse.objective.shape[0]) * coarse._unit / 2
     assert coarse.tolerance >= 8 * rounding > 100 * fine.tolerance
     assert coarse._cover * coarse._grid >= 2 * coarse.tolerance / coarse.penalty / coarse.cost.shift
     found = Solved(coarse, rows, normals(coarse))
@@ -348,8 +350,8 @@ def test_released_values_spread_as_promised(loss, adjacency):
         what = prepare(loss, rows, clip=1e-6, adjacency=adjacency, **options)
         change = 1e-6 * (2 if adjacency == "replace" else 1)
         deviations = {
-            "b": change / what.cost.strength * math.sqrt(what.shape[1]) / what.penalty,
-            "cover": 2 * what.tolerance / what.penalty * math.sqrt(what.shape[1]) / what.cost.shift,
+            "b": change / what.cost.strength * math.sqrt(what.objective.shape[1]) / what.penalty,
+            "cover": 2 * what.tolerance / what.penalty * math.sqrt(what.objective.shape[1]) / what.cost.shift,
         }
         assert deviations[which] == max(deviations.values())
         bits = SeededBits(11)
@@ -384,7 +386,7 @@ def door(loss=LOSSES[0], share=0.9, adjacency="zero-out"):
     currency = ObjectiveDP.plan(2.0, 1e-6, 1.0, n_minima, replaced=replaced)
     ledger = Ledger(Budget.of(2.0, 1e-6, currency=currency))
     bits = Watched(ledger)
-    penalty = PerturbedMinima.largest_curvature(loss, 0.4, 1.5) / math.expm1(0.99 / n_minima)
+    penalty = largest_curvature(loss, 0.4, 1.5) / math.expm1(0.99 / n_minima)
     strength, shift = (math.sqrt(part * ledger.remaining * share) for part in (0.99, 0.01))
     options = {"clip": 0.4, "longest": 1.5, "penalty": penalty, "strength": strength, "shift": shift}
     sizes = {"n_rows": rows.n_rows, "n_parameters": rows.n_parameters, "adjacency": adjacency}
@@ -431,7 +433,7 @@ def test_nothing_is_drawn_where_the_budget_does_not_suffice():
     assert (ledger.turn, ledger.charged, bits.turns) == (0, 0, [])
 
 
-@pytest.mark.parametrize("loss", [Softmax(3), Hinge(), Sigmoid(), SquaredHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [Softmax(3), Hinge(), Sigmoid()], ids=repr)
 def test_losses_without_a_theorem_are_refused(loss):
     for one in (loss,) if loss.n_classes else (loss, OneVsRest(loss, 3)):
         with pytest.raises(ValueError, match="not for"):
@@ -485,7 +487,7 @@ def test_labels_that_tell_nothing_and_empty_columns_take_no_longer(n, loss, pena
     rng = np.random.default_rng(0)
     rows = ArrayRows(rng.normal(size=(n, 4)) * [1, 1, 0, 0], rng.choice([-1.0, 1.0], n))
     what = prepare(loss, rows, clip=0.3 if n == 1000 else 1.0, longest=1.0, penalty=penalty, strength=2.0)
-    gradient, asked = minimizers._SumOverRows.gradient, []
+    gradient, asked = SumOverRows.gradient, []
 
     def counted(self, w):
         asked.append(w)
@@ -493,5 +495,5 @@ def test_labels_that_tell_nothing_and_empty_columns_take_no_longer(n, loss, pena
             raise Enough
         return gradient(self, w)
 
-    with mock.patch.object(minimizers._SumOverRows, "gradient", counted):
+    with mock.patch.object(SumOverRows, "gradient", counted):
         Solved(what, rows, normals(what))

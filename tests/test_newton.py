@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
-from dpsk.queries import newton
-from dpsk.queries.newton import minima
+from dpsk.queries import descent, newton
+from dpsk.queries.descent import minima
 
 P, K = 5, 3
 TOLERANCE = 1e-7
@@ -85,7 +85,7 @@ def no_fallback(monkeypatch):
         assert (np.linalg.norm(objectives.gradient(w), axis=0) <= tolerance).all()
         return w
 
-    monkeypatch.setattr(newton, "_descend", check)
+    monkeypatch.setattr(descent, "descend", check)
 
 
 @pytest.mark.usefixtures("no_fallback")

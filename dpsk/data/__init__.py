@@ -2,7 +2,7 @@
 
 from .arrays import ArrayRows, RawRows, compact
 from .columns import Columns
-from .private import Batch, NoisyQuery, PrivateData, Query, Sealed
+from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
 from .rows import Chunk, Kernel, RawChunk, Rows
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "RawRows",
     "Rows",
     "Sealed",
+    "Statistic",
     "compact",
 ]

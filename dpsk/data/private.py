@@ -23,21 +23,21 @@ from ..privacy.ledger import Budget, Ledger
 from ..privacy.report import NEIGHBOURS, PrivacySpent
 from .rows import Rows
 
-__all__ = ["Batch", "NoisyQuery", "PrivateData", "Query", "Sealed"]
+__all__ = ["Batch", "NoisyQuery", "PrivateData", "Query", "Sealed", "Statistic"]
 
 
-class Query(ABC):
-    """A sum over rows, and how far one row can move it.
+class Statistic(ABC):
+    """A vector of integers that rows determine, and how far one row can move it.
 
-    Calling it with a chunk returns that chunk's part of the sum in multiples of ``unit``, a power of two that depends
-    on public facts only. Queries see rows, so they belong to the trusted core.
+    It sees rows, so it belongs to the trusted core. ``unit`` is what one integer stands for, a power of two that
+    depends on public facts only.
     """
 
     label: str
     """What the release is called in reports."""
 
     unit: float
-    """The spacing of the grid on which the sum lies."""
+    """The spacing of the grid on which the values lie."""
 
     evaluations: int = 0
     """How many losses or gradients of each row it computes: what a solver's work is counted in."""
@@ -45,6 +45,17 @@ class Query(ABC):
     @abstractmethod
     def sensitivity(self, adjacency: str) -> Sensitivity:
         """Return the bounds on one row's influence, in multiples of ``unit``."""
+
+    @abstractmethod
+    def over(self, rows: Rows, bits: Bits) -> Integers:
+        """Return the statistic of these rows; ``bits`` may decide the order in which they are visited."""
+
+
+class Query(Statistic):
+    """A sum over rows: calling it with a chunk returns that chunk's part."""
+
+    def over(self, rows: Rows, bits: Bits) -> Integers:
+        return rows.total(self)
 
     @abstractmethod
     def __call__(self, chunk: Any) -> Integers:
@@ -273,12 +284,12 @@ class PrivateData:
         if self._searches.get(search) != self._ledger.turn:
             raise ValueError("this search was not opened here, or ended when something else was paid for")
 
-    def measure(self, query: Query) -> Sealed:
+    def measure(self, query: Statistic) -> Sealed:
         """Compute a query over all rows and seal the result. Nothing is spent."""
-        if not isinstance(query, Query):
+        if not isinstance(query, Statistic):
             raise TypeError(f"measure takes a Query, not {type(query).__name__}")
         with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
-            contents = self._rows.total(query)
+            contents = query.over(self._rows, self._bits)
         if query.evaluations:
             done = self._evaluations.get(query.label, 0.0)
             self._evaluations[query.label] = done + query.evaluations * self._part
@@ -376,6 +387,11 @@ class Batch(PrivateData):
 
     def batch(self, size: int | None) -> PrivateData:
         raise ValueError("a batch has no batches: its releases were paid for when it was drawn")
+
+    def measure(self, query: Statistic) -> Sealed:
+        if not isinstance(query, Query):
+            raise TypeError("a batch is summed over: other statistics are proved for all rows only")
+        return super().measure(query)
 
     def draw(self, query: NoisyQuery) -> Floats:
         raise ValueError("a batch has no releases with noise inside: they are proved for all rows only")

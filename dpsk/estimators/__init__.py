@@ -5,6 +5,7 @@ from .default import DPLinearSVC, DPLogisticRegression
 from .gradient_descent import DPGradientDescentClassifier
 from .line_search import DPLineSearchClassifier
 from .objective_perturbation import ObjectivePerturbationClassifier
+from .output_perturbation import OutputPerturbationLogisticRegression, OutputPerturbationSVC
 from .sgd import DPSGDClassifier
 
 __all__ = [
@@ -16,4 +17,6 @@ __all__ = [
     "DPLogisticRegression",
     "DPSGDClassifier",
     "ObjectivePerturbationClassifier",
+    "OutputPerturbationLogisticRegression",
+    "OutputPerturbationSVC",
 ]

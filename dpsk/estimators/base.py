@@ -97,9 +97,17 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def _is_exact(self) -> bool:
         return self._exact_at_infinity and self.rho is None and self.epsilon == math.inf
 
+    def _row_bound(self) -> float | None:
+        """Return the public norm that rows are scaled down to as they are, None for no bound."""
+        return self.data_norm
+
+    def _strength(self) -> float:
+        """Return alpha as a number, where it is one."""
+        return float(self.alpha)
+
     def _check_parameters(self) -> None:
         """Raise ValueError for a bad parameter, before any data are touched."""
-        require_number("alpha", self.alpha, 0)
+        self._check_strength()
         require_choice("adjacency", self.adjacency, tuple(NEIGHBOURS))
         if not isinstance(self.verbose, bool):
             require_number("verbose", self.verbose, 0, kind=Integral)
@@ -111,11 +119,14 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_choice("standardize", self.standardize, ("private",), or_none=True)
         if self.bounds is not None:
             as_bounds(self.bounds)
-        if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
+        if self._row_bound() is not None and (self.bounds is not None or self.standardize is not None):
             raise ValueError(
                 f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "
                 "as they are, the others change columns first. Leave data_norm out, or bounds and standardize"
             )
+
+    def _check_strength(self) -> None:
+        require_number("alpha", self.alpha, 0)
 
     @with_callbacks
     def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
@@ -167,7 +178,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             context.call_on_fit_task_begin(estimator=self)
         if ledger is None:
             columns: Columns | None = None
-            w = minimise(X, labels, self._loss(len(classes)), float(self.alpha), bool(self.fit_intercept))
+            w = minimise(X, labels, self._loss(len(classes)), self._strength(), bool(self.fit_intercept))
             self.privacy_spent_ = PrivacySpent.nothing_promised(
                 self._currency, delta=float(self.delta), adjacency=adjacency
             )
@@ -216,13 +227,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 labels,
                 n_classes=n_classes,
                 fit_intercept=intercept,
-                data_norm=self.data_norm,
+                data_norm=self._row_bound(),
                 columns=columns,
                 row_major=self._row_major,
             )
             data = door(rows)
             observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
-            penalty = L2(float(self.alpha), free_intercept=intercept)
+            penalty = L2(self._strength(), free_intercept=intercept)
             w = run(self._solver(), data, self._loss(len(classes)), penalty, (data.n_parameters, *shape), observe)
             self.evaluations_ = data.evaluations
         finally:
@@ -282,7 +293,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        data_norm = None if self._is_exact() else self.data_norm
+        data_norm = None if self._is_exact() else self._row_bound()
         scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_, data_norm)
         return scores.ravel() if scores.shape[1] == 1 else scores
 

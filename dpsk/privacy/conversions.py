@@ -26,6 +26,7 @@ __all__ = [
     "gaussian_epsilon",
     "gaussian_mu",
     "largest_within",
+    "paper_mu",
     "paper_rho",
     "pure_delta",
     "pure_epsilon",
@@ -139,6 +140,21 @@ def _erfcx_drop(x: float, h: float) -> float:
     second = 2 * value + 2 * x * first
     third = 4 * first + 2 * x * second
     return -(h * first + h**3 / 24 * third)
+
+
+def paper_mu(epsilon: float, delta: float) -> float:
+    """Return the mu of the noise of Zhao et al. (2019), as Lowy & Razaviyayn (2021) use it.
+
+    sigma is ``(c + sqrt(c**2 + epsilon)) / (sqrt(2) * epsilon)`` with ``c**2 = log(2 / (sqrt(16 delta + 1) - 1))``.
+    It is sound and smaller than :func:`gaussian_mu`; kept to reproduce the paper's numbers.
+    """
+    _check(epsilon=epsilon, delta=delta)
+    if epsilon == math.inf:
+        return math.inf
+    c2 = math.log(2 * (math.sqrt(16 * delta + 1) + 1) / (16 * delta))
+    if not c2 >= 0:
+        raise ValueError(f"delta={delta!r} is too large for this formula: it is for delta < 1/2")
+    return math.sqrt(2) * epsilon / (math.sqrt(c2) + math.sqrt(c2 + epsilon)) * (1 - 2.0**-40)
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:

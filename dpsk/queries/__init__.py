@@ -4,8 +4,9 @@ from .armijo import ArmijoGains
 from .gradient import GradientSum
 from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
-from .minimizers import PerturbedMinima
+from .minimizers import Minimizer, PerturbedMinima
 from .moments import Moments
+from .objectives import largest_curvature, slope_at_zero
 from .successes import Successes
 
 __all__ = [
@@ -13,9 +14,12 @@ __all__ = [
     "GradientSum",
     "LossesAlong",
     "Magnitudes",
+    "Minimizer",
     "Moments",
     "PerturbedMinima",
     "Positions",
     "RowNorms",
     "Successes",
+    "largest_curvature",
+    "slope_at_zero",
 ]

@@ -1,11 +1,7 @@
-"""Minima of several strongly convex objectives at once, surely.
-
-Column k of every array belongs to objective k; all share the passes over the rows.
-"""
+"""Newton's method for several strongly convex objectives at once: fast, and without a promise."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,7 +10,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..mechanisms.exact import Floats
 
-__all__ = ["Objectives", "minima"]
+__all__ = ["Objectives", "newton"]
 
 _NEWTON_STEPS, _PLAIN_STEPS = 60, 20  # beyond the latter steps are solved for with the true Hessian
 _SHORTENINGS = 20
@@ -42,16 +38,7 @@ class Objectives(Protocol):
         """Return the function that multiplies the columns of a direction by the same Hessians."""
 
 
-def minima(objectives: Objectives, shape: tuple[int, int], tolerance: float) -> Floats:
-    """Return points at which every gradient, as computed, is at most ``tolerance`` long.
-
-    It always returns what it promises, as long as gradients are computed to within an eighth of the tolerance: Newton's
-    method is stopped after a fixed number of steps, and a method with a guarantee goes on from where it is.
-    """
-    return _descend(objectives, _newton(objectives, np.zeros(shape), tolerance), tolerance)
-
-
-def _newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
+def newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
     """Return where Newton's method gets, with steps shortened until they do not pass the minimum along them by far."""
     gradient = objectives.gradient(w)
     lengths = first = np.linalg.norm(gradient, axis=0)
@@ -137,33 +124,3 @@ def _conjugate_gradients(
         before, size = size, np.where(length > 0, np.sum(residual * conditioned, axis=0), 0.0)
         direction = conditioned + size / np.where(before > 0, before, 1) * direction
     return solution
-
-
-def _descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
-    """Return points with gradients within the tolerance, halving each gradient by steps whose number is bounded.
-
-    With condition number c, the optimality gap starts at most ||g||^2/(2 convexity) and falls by 1 - 1/sqrt(c) in each
-    step of Nesterov's method, so sqrt(c) log(8c) of them halve ||g|| in exact arithmetic. Should rounding prevent that
-    once, plain steps of 1/smoothness take over: with gradients off by at most an eighth of the tolerance each lowers
-    the objective by a fixed amount as long as the tolerance is not reached, so they come to an end.
-    """
-    c = objectives.smoothness / objectives.convexity
-    momentum = (math.sqrt(c) - 1) / (math.sqrt(c) + 1)
-    gradient, accelerated = objectives.gradient(w), True
-    while True:
-        lengths = np.linalg.norm(gradient, axis=0)
-        far = ~(lengths <= tolerance)
-        if not far.any():
-            return w
-        ahead = at = w
-        if accelerated:
-            for _ in range(math.ceil(math.sqrt(c) * math.log(8 * c))):
-                before, ahead = ahead, at - objectives.gradient(at) * far / objectives.smoothness
-                at = ahead + momentum * (ahead - before)
-            gradient_ahead = objectives.gradient(ahead)
-            accelerated = (np.linalg.norm(gradient_ahead, axis=0) <= np.maximum(lengths / 2, tolerance)).all()
-        if accelerated:
-            w, gradient = ahead, gradient_ahead
-        else:
-            w = w - gradient * far / objectives.smoothness
-            gradient = objectives.gradient(w)

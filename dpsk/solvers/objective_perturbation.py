@@ -15,7 +15,7 @@ from ..losses import Loss
 from ..mechanisms.exact import Floats
 from ..penalties import Penalty
 from ..privacy import ObjectiveDP
-from ..queries import PerturbedMinima
+from ..queries import PerturbedMinima, largest_curvature, slope_at_zero
 from .standardization import gradient_precision, typical_norm
 
 __all__ = ["ObjectivePerturbation"]
@@ -49,9 +49,9 @@ class ObjectivePerturbation:
             raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {data.currency!r}")
         typical, precision = typical_norm(data), gradient_precision(data, math.prod(shape))
         longest = typical * min(max(1.0, math.sqrt(precision / PRECISE)), LARGEST)
-        part = min(max(CLIP * (precision / 42) ** GROWTH, SMALLEST), PerturbedMinima.slope_at_zero(loss))
+        part = min(max(CLIP * (precision / 42) ** GROWTH, SMALLEST), slope_at_zero(loss))
         clip = min(self.gradient_clip or part * typical, longest)
-        beta = PerturbedMinima.largest_curvature(loss, clip, longest)
+        beta = largest_curvature(loss, clip, longest)
         n_minima = math.prod(shape[1:])
         log_determinant = min(data.currency.log_determinant / n_minima, LARGEST_LOG_DETERMINANT)
         demanded = beta / math.expm1(log_determinant * (1 - 1e-9))

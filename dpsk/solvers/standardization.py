@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..data import Columns, PrivateData
-from ..mechanisms import Gaussian
+from ..mechanisms import Gaussian, Laplace
 from ..mechanisms.exact import Floats
+from ..privacy import PureDP
 from ..queries import Magnitudes, Moments, Positions, RowNorms
 
 __all__ = ["find_ranges", "gradient_precision", "standardise", "typical_norm"]
@@ -20,23 +21,30 @@ __all__ = ["find_ranges", "gradient_precision", "standardise", "typical_norm"]
 NORM_SHARE = 0.01
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
+PURE_SHARE = 0.4
 SCALE_POWER = 0.85
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
 
-def _gaussian(data: PrivateData, share: float) -> Gaussian:
+def _additive(data: PrivateData, share: float) -> Gaussian | Laplace:
+    """Return the noise that a share of the budget buys, of mu squared or rho: for that of epsilon, less of its root."""
+    if isinstance(data.currency, PureDP):
+        return Laplace.priced(data.portion(1 / (PURE_SHARE * math.sqrt(share))), data.currency)
     return Gaussian.priced(data.portion(1 / share), data.currency)
 
 
-def _noise(query: Magnitudes | Moments, mechanism: Gaussian, data: PrivateData) -> float:
+def _noise(query: Magnitudes | Moments, mechanism: Gaussian | Laplace, data: PrivateData) -> float:
     """Return the standard deviation of the noise that a release will have, in the units of its values."""
-    return query.sensitivity(data.adjacency).l2 * query.unit / mechanism.mu
+    sensitivity = query.sensitivity(data.adjacency)
+    if isinstance(mechanism, Laplace):
+        return math.sqrt(2) * sensitivity.l1 * query.unit / mechanism.epsilon
+    return sensitivity.l2 * query.unit / mechanism.mu
 
 
 def typical_norm(data: PrivateData) -> float:
     """Return a norm near most rows' norms: the noisy mode of their distribution, an octave wide at half height."""
-    counts = data.release(data.measure(RowNorms()), _gaussian(data, NORM_SHARE))
+    counts = data.release(data.measure(RowNorms()), _additive(data, NORM_SHARE))
     tent = np.maximum(0, 1 - np.abs(np.arange(-8, 9)) / 8)
     near = np.convolve(counts, tent, mode="same")
     low, high = np.searchsorted(RowNorms.norms, data.norm_range)  # where noise is all there is, it stays plausible
@@ -59,7 +67,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     """
     d, n = raw.n_features, raw.n_rows
     entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
-    mechanism = _gaussian(raw, RANGE_SHARE)
+    mechanism = _additive(raw, RANGE_SHARE)
     magnitudes = Magnitudes(d, entries)
     noise = _noise(magnitudes, mechanism, raw)  # the same for positions
 
@@ -141,7 +149,7 @@ def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Column
     """
     d, n = data.n_features, data.n_rows
     query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
-    mechanism = _gaussian(data, MOMENT_SHARE)
+    mechanism = _additive(data, MOMENT_SHARE)
     moments = data.release(data.measure(query), mechanism) / n
     noise = _noise(query, mechanism, data) / n
     mean, square = np.clip(moments[:d], -1, 1), moments[d:]

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data import ArrayRows, Query, Rows
+from ..data import ArrayRows, Rows, Statistic
+from ..mechanisms.randomness import SeededBits
 from .common import Array, heavy_tailed, random_labels, require
 
 __all__ = ["check_query"]
 
 
 def check_query(
-    query: Query,
+    query: Statistic,
     *,
     n_features: int,
     n_classes: int | None = None,
@@ -44,7 +45,7 @@ def check_query(
         else:
             rows = ArrayRows(matrix, y, n_classes=n_classes, fit_intercept=fit_intercept, data_norm=data_norm)
         with np.errstate(all="ignore"):  # as PrivateData.measure does
-            result = rows.total(query)
+            result = query.over(rows, SeededBits(seed))
         require(result.dtype == np.int64, f"{query.label}: a query must return 64-bit integers")
         return result
 

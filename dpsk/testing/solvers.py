@@ -39,9 +39,10 @@ _NAMES_OUTSIDE = {
 _NAMES_INSIDE = {
     "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "BudgetExhausted", "Columns", "Cost", "Floats", "Gaussian",
     "GaussianDP", "GradientSum", "Hinge", "HuberHinge", "Integers", "L2", "Laplace", "Logistic", "Loss",
-    "LossesAlong", "Magnitudes", "Mechanism", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty",
-    "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RenyiDP", "RowNorms", "Sampling",
-    "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "gradient_precision", "run", "typical_norm",
+    "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP",
+    "OneVsRest", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RenyiDP",
+    "RowNorms", "Sampling", "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "gradient_precision",
+    "largest_curvature", "run", "slope_at_zero", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",

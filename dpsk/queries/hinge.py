@@ -1,0 +1,134 @@
+"""The minimum of a hinge: it has a kink, so what bounds the distance to it is a duality gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..data.rows import Chunk, Rows
+from ..losses import HuberHinge
+from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.randomness import Bits
+from .descent import METHODS
+from .objectives import RegularizedSum, SumOverRows, two_parts
+
+__all__ = ["hinge_minima", "smallest_gap"]
+
+_WIDEST, _NARROWER, _CORNERS = 0.5, 0.25, 12  # rounded corners that stand in for the kink
+_GAP_BITS = 30  # the gaps of rows are rounded up to this part of what they may sum up to
+_PATIENCE = 10  # steps of the dual between two looks at the gap
+
+
+def smallest_gap(what: RegularizedSum) -> float:
+    """Return the gap below which rounding may hide where the minimum is."""
+    margins = what.n_rows * (1 + what.longest * what.farthest) * 2.0**-48
+    error = _rounding(what) + what.penalty * what.n_parameters * what.farthest * 2.0**-50
+    return 10 * (margins + error**2 / (2 * what.penalty))
+
+
+def _rounding(what: RegularizedSum) -> float:
+    """Return a bound on the error of v: slopes are given here, so that of any smooth loss will do."""
+    return what.smoothed(HuberHinge()).rounding()
+
+
+def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits: Bits) -> Floats:
+    """Return points whose objectives are within ``gap`` of the minima: surely, and no further from them than
+    ``sqrt(2 gap/penalty)``. The hinges are flattened at the clip.
+
+    The part of row i is s_i max(0, 1 - m_i) with its margin m_i and s_i = min(1, clip/norm). For any numbers a_i in
+    [0, s_i] and v = sum_i a_i y_i x_i, by duality,
+
+        F(w) - min F  <=  ||penalty * w - v||^2 / (2 penalty) + sum_i g_i,
+        g_i = (s_i - a_i) max(0, 1 - m_i) + a_i max(0, m_i - 1).
+
+    The slopes of a hinge with a rounded corner are such a_i, and only rows in the corner have a g_i: narrower and
+    narrower corners bring the gap down. Should that not suffice, ascent of the dual goes on from where it is.
+    """
+    dual, w = _Dual(what, rows, gap), np.zeros(what.shape)
+    for count in range(_CORNERS):
+        corner = HuberHinge(_WIDEST * _NARROWER**count)
+        smooth = SumOverRows(what.smoothed(corner), rows, bits=bits)
+        w = METHODS["newton" if count else method](smooth, w, math.sqrt(what.penalty * gap) / 4)
+        a = np.minimum(-corner.slope(dual.margins(w)), dual.steepest)
+        if dual.reached(w, a):
+            return w
+    return _ascend(dual, a)
+
+
+class _Dual:
+    """One number a per row and problem, and the gap that they prove. Rows are visited in one order."""
+
+    def __init__(self, what: RegularizedSum, rows: Rows, gap: float) -> None:
+        self.what, self._gap, self._rows = what, gap, rows
+        self._sums, self.steepest = SumOverRows(what, rows), np.empty((rows.n_rows, what.shape[1]))
+
+        def steepest(chunk: Chunk, at: slice) -> None:
+            _, factor, limit = self._sums.scales(chunk)
+            self.steepest[at] = np.minimum(1.0, limit / factor)[:, None]
+
+        self._visit(steepest)
+
+    def _visit(self, look: Callable[[Chunk, slice], None]) -> None:
+        start = 0
+
+        def kernel(chunk: Chunk) -> Integers:
+            nonlocal start
+            look(chunk, slice(start, start + len(chunk)))
+            start += len(chunk)
+            return np.zeros(1, dtype=np.int64)
+
+        self._rows.total(kernel)
+
+    def margins(self, w: Floats) -> Floats:
+        """Return the margins of the shortened rows."""
+        margins = np.empty_like(self.steepest)
+
+        def look(chunk: Chunk, at: slice) -> None:
+            margins[at] = self._sums.scores(chunk, w) * np.stack(list(self._sums.labels(chunk)), axis=1)
+
+        self._visit(look)
+        return margins
+
+    def pulled(self, a: Floats) -> Floats:
+        """Return v, the sum of a times labels times rows."""
+        start = 0
+
+        def residuals(chunk: Chunk) -> list[Floats]:
+            nonlocal start
+            at, (_, factor, limit) = slice(start, start + len(chunk)), self._sums.scales(chunk)
+            start = at.stop
+            pairs = zip(a[at].T, self._sums.labels(chunk), strict=True)
+            return [np.minimum(a_k * factor, limit) * labels for a_k, labels in pairs]
+
+        return self._sums.pull(residuals)
+
+    def reached(self, w: Floats, a: Floats) -> bool:
+        """Return whether every objective is surely within the gap; what rounding may hide is added."""
+        what, margins, unit = self.what, self.margins(w), self._gap * 2.0**-_GAP_BITS
+        each = (self.steepest - a) * np.maximum(0, 1 - margins) + a * np.maximum(0, margins - 1)
+        # sums of integers, so that no order of the rows decides
+        whole = np.ceil(np.minimum(each / unit, 2.0 ** (_GAP_BITS + 1))).astype(np.int64).sum(axis=0) * unit
+        at = sum(two_parts(w))  # where the margins were computed
+        off = np.linalg.norm(what.penalty * at - self.pulled(a), axis=0) + _rounding(what)
+        hidden = what.n_rows * (1 + what.longest * what.farthest) * 2.0**-48
+        return bool((off**2 / (2 * what.penalty) + whole + hidden <= self._gap).all())
+
+
+def _ascend(dual: _Dual, a: Floats) -> Floats:
+    """Return points within the gap by accelerated ascent of the dual, from ``a`` on (Nesterov 2005; Tseng 2008).
+
+    The gap between the average of the primal points and the dual is at most 2 L n/(t + 1)^2 after t steps, where
+    L = n longest^2/penalty bounds the curvature of the dual: the number of steps is bounded.
+    """
+    what = dual.what
+    curvature, t = what.n_rows * what.longest**2 / what.penalty, 0
+    z, w = a, dual.pulled(a) / what.penalty
+    while t % _PATIENCE or not dual.reached(w, a):
+        theta = 2 / (t + 2)
+        ahead = (1 - theta) * a + theta * z
+        at = dual.pulled(ahead) / what.penalty
+        z = np.clip(z + (1 - dual.margins(at)) / (theta * curvature), 0, dual.steepest)
+        a, w, t = (1 - theta) * a + theta * z, (1 - theta) * w + theta * at, t + 1
+    return w

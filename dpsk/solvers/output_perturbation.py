@@ -1,0 +1,98 @@
+"""Output perturbation: one convex problem, solved exactly enough, and noise on its minimiser (Lowy & Razaviyayn 2021).
+
+The idea is that of Chaudhuri, Monteleoni & Sarwate (2011). As in :mod:`dpsk.solvers.objective_perturbation` losses are
+flattened where a row's gradient would exceed a clip, so that noise is scaled to the clip.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import PrivateData
+from ..losses import Loss
+from ..mechanisms import Gaussian, NormGamma
+from ..mechanisms.exact import Floats
+from ..penalties import Penalty
+from ..privacy import PureDP
+from ..queries import Minimizer, largest_curvature, slope_at_zero
+from .standardization import typical_norm
+
+__all__ = ["OutputPerturbation"]
+
+CLIP = 0.6  # of the gradient of a typical row on the boundary; benchmarks/results/output_perturbation.md
+REACH = 50.0  # the margin that the theorems' ball reaches at the longest row, where no radius is given
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """The minimiser of a regularised sum of losses, released once with all that is left of the budget.
+
+    Parameters
+    ----------
+    target : {"empirical", "population", None}
+        Which loss the strength of the penalty is chosen for, by the theorems of Lowy & Razaviyayn (2021). None: the
+        penalty given is used as it is.
+    radius : float or None
+        What the weights of each class are projected to after the noise, and the R of the theorems.
+    gradient_clip : float or None
+        Bound on one row's gradient norm. None: a part of the gradient of a typical row on the boundary.
+    longest : float or None
+        A public norm that rows are shortened to. None: a typical one, found by a noisy count.
+    method : str
+        How the minimum is found; one of :data:`dpsk.queries.descent.METHODS`.
+    """
+
+    target: str | None = "empirical"
+    radius: float | None = None
+    gradient_clip: float | None = None
+    longest: float | None = None
+    method: str = "newton"
+
+    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+        longest = typical_norm(data) if self.longest is None else self.longest
+        clip = self.gradient_clip or CLIP * slope_at_zero(loss) * longest
+        noise: Gaussian | NormGamma
+        if isinstance(data.currency, PureDP):
+            noise = NormGamma.priced(data.remaining, data.currency)
+            norm = math.prod(shape) / noise.epsilon
+        else:
+            noise = Gaussian.priced(data.remaining, data.currency)
+            norm = math.sqrt(2 * math.prod(shape)) / noise.mu
+        n_problems = math.prod(shape[1:])
+        if self.target is None:
+            alpha = n_problems * penalty.smoothness  # the loss is the mean over classes
+        else:
+            alpha = self.strength(loss, clip, longest, norm * (2 if data.adjacency == "replace" else 1), data.n_rows)
+        minimum = Minimizer(
+            loss,
+            data.n_rows,
+            shape[0],
+            clip=clip,
+            longest=longest,
+            penalty=alpha * data.n_rows,
+            method=self.method,
+        )
+        w = data.release(data.measure(minimum), noise)
+        if self.radius is not None:
+            w = w * np.minimum(1.0, self.radius / np.maximum(np.linalg.norm(w, axis=0), self.radius))
+        yield w
+
+    def strength(self, loss: Loss, clip: float, longest: float, norm: float, n_rows: int) -> float:
+        """Return the lambda of the theorems of Lowy & Razaviyayn (2021), on the mean loss.
+
+        3.4 and 3.5 for the empirical loss, without and with smoothness, and those of section 4 for the population's.
+        ``norm`` is d/epsilon for pure noise; for Gaussian noise their sqrt(d)(c + sqrt(c^2 + epsilon))/epsilon is
+        sqrt(2 d) standard deviations at sensitivity 1, which we have exactly.
+        """
+        radius = REACH / longest if self.radius is None else self.radius
+        beta, part = largest_curvature(loss, clip, longest), norm / n_rows
+        sampling = n_rows**-0.5 if self.target == "population" else 0.0
+        if math.isfinite(beta):
+            return float((beta * clip**2 / radius**2) ** (1 / 3) * (part ** (2 / 3) + sampling))
+        if self.target == "population":
+            return clip / radius * (math.sqrt(part) + sampling)
+        return clip / radius / math.sqrt(1 + 1 / part)
