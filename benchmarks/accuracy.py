@@ -32,6 +32,8 @@ from dpsk import (
     DPLogisticRegression,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
+    OutputPerturbationSVC,
 )
 
 from .datasets import NAMES, load
@@ -49,6 +51,7 @@ BLSGD_PAPER = {
     "splits": 50, "first_price": "paper", "search_share": 1.0, "gradient_clip": 3.0, "loss_clip": 1.0,
     "gains": "clipped",
 }  # fmt: skip
+STANDARDISED = {"bounds": (0, 1), "standardize": "private"}
 CONFIGURATIONS = {
     "default": DPLogisticRegression(bounds=(0, 1)),
     "default, no bounds": DPLogisticRegression(),
@@ -80,6 +83,10 @@ CONFIGURATIONS = {
     "objective perturbation 2011": PureObjective(),
     "objective perturbation 2012": GaussianObjective(),
     "AMP": ApproximateMinima(),
+    "output perturbation": OutputPerturbationLogisticRegression(**STANDARDISED),
+    "output perturbation, paper's noise": OutputPerturbationLogisticRegression(**STANDARDISED, noise="paper"),
+    "output perturbation SVM": OutputPerturbationSVC(**STANDARDISED),
+    "output perturbation, rows within 1": OutputPerturbationLogisticRegression(),
 }
 BASELINES = {
     "not private": LogisticRegression(C=1.0, max_iter=2000),

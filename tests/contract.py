@@ -11,15 +11,19 @@ from dpsk import (
     DPLogisticRegression,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
+    OutputPerturbationSVC,
 )
 
 ADAPTIVE = [DPAGDLogisticRegression, DPAGDSVC]
 STANDARDISING = [DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier]
 SAMPLED = [DPLineSearchClassifier, DPSGDClassifier]
 PERTURBING = [ObjectivePerturbationClassifier]
-ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *PERTURBING]
+PURE = [OutputPerturbationLogisticRegression, OutputPerturbationSVC]
+ONCE = [*PERTURBING, *PURE]
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE]
 each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
-each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in PERTURBING])
+each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in ONCE])
 each_with_rho = pytest.mark.parametrize("Estimator", [*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
 each_standardising = pytest.mark.parametrize("Estimator", STANDARDISING)

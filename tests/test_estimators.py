@@ -17,7 +17,9 @@ import scipy.sparse as sp
 from contract import (
     ADAPTIVE,
     ESTIMATORS,
+    ONCE,
     PERTURBING,
+    PURE,
     SAMPLED,
     STANDARDISING,
     Untouchable,
@@ -100,14 +102,15 @@ def test_probabilities(data, request):
 
 @each_estimator
 def test_pipeline_grid_search_and_cross_validation(Estimator, cancer):
-    pipeline = make_pipeline(FunctionTransformer(np.sqrt), Estimator(epsilon=3.0, random_state=0))
+    epsilon = 30.0 if Estimator in PURE else 3.0  # without a delta 400 rows are few
+    pipeline = make_pipeline(FunctionTransformer(np.sqrt), Estimator(epsilon=epsilon, random_state=0))
     name = Estimator.__name__.lower()
     for n_jobs in (1, 2):
         search = GridSearchCV(pipeline, {f"{name}__alpha": [1e-3, 1e-2]}, cv=3, n_jobs=n_jobs).fit(*cancer)
         assert search.best_score_ > 0.8
         assert isinstance(search.best_estimator_[-1].privacy_spent_, PrivacySpent)
     result = cross_validate(pipeline, *cancer, cv=3, return_estimator=True)
-    assert all(model[-1].privacy_spent_.epsilon == 3.0 for model in result["estimator"])
+    assert all(model[-1].privacy_spent_.epsilon == epsilon for model in result["estimator"])
 
 
 @each_estimator
@@ -206,7 +209,7 @@ def test_the_report_states_the_cap(Estimator, cancer):
     if Estimator in (*SAMPLED, *PERTURBING):
         assert report.rho is None, "neither a batch of sampled rows nor a perturbed objective has a rho"
     else:
-        assert report.rho == (report.limit / 2 if Estimator in STANDARDISING else report.limit)  # mu^2 = 2 rho
+        assert report.rho == (report.limit if Estimator in ADAPTIVE else report.limit / 2)  # mu^2 = 2 rho
 
 
 @each_with_rho
@@ -306,6 +309,9 @@ BAD = {
     "rho without delta": ({"rho": 0.1, "delta": 0}, "delta=0 must lie"),
     "alpha": ({"alpha": -1}, "alpha=-1"),
     "data_norm": ({"data_norm": 0}, "data_norm=0"),
+    "alpha in words": ({"alpha": "small"}, "alpha='small' must be"),
+    "target": ({"target": "test"}, "target='test' must be one of 'empirical', 'population'"),
+    "radius": ({"radius": 0}, "radius=0"),
     "adjacency": ({"adjacency": "add"}, "adjacency='add' must be one of"),
     "fit_intercept": ({"fit_intercept": "yes"}, "fit_intercept='yes'"),
     "splits": ({"splits": 0}, "splits=0"),
@@ -325,7 +331,7 @@ BAD = {
     "gradient_clip tiny": ({"gradient_clip": 1e-40, "steps": 1}, "gradient_clip=1e-40 must lie between"),
     "average zero": ({"average": 0}, "average=0"),
     "average": ({"average": 1.5}, r"average=1\.5 must lie in"),
-    "loss": ({"loss": "squared"}, "loss='squared' must be one of 'log_loss', "),
+    "loss": ({"loss": "squared"}, "loss='squared' must be one of '(log_loss|huber_hinge)', "),
     "sampling_rate zero": ({"sampling_rate": 0.0}, r"sampling_rate=0\.0"),
     "sampling_rate": ({"sampling_rate": 1.5}, r"sampling_rate=1\.5 must lie in"),
     "sampling": ({"sampling": "shuffle"}, "sampling='shuffle' must be one of 'poisson', 'without-replacement'"),
@@ -343,7 +349,7 @@ BAD = {
     ),
     "pld and standardize": ({"accountant": "pld", "standardize": "private"}, "accountant='pld' plans equal steps"),
     "search": ({"search": "golden"}, "search='golden' must be one of 'armijo-svt', 'exponential'"),
-    "noise": ({"noise": "uniform"}, "noise='uniform' must be one of 'laplace', 'gaussian'"),
+    "noise": ({"noise": "uniform"}, "noise='uniform' must be one of ('laplace', 'gaussian'|'exact', 'paper')"),
     "gains": ({"gains": "all"}, "gains='all' must be one of"),
     "increase": ({"increase": "twice"}, "increase='twice' must be one of"),
     "increase_by": ({"increase_by": 0}, "increase_by=0"),
@@ -359,7 +365,7 @@ BAD = {
     "growth": ({"growth": 0.5}, r"growth=0\.5"),
     "clip_decay": ({"clip_decay": 1.0}, r"clip_decay=1\.0 must lie in"),
     "fallback": ({"fallback": "yes"}, "fallback='yes'"),
-    "solver": ({"solver": "sgd"}, "solver='sgd' must be one of 'auto', 'gradient-descent'"),
+    "solver": ({"solver": "sgd"}, "solver='sgd' must be one of ('auto', 'gradient-descent'|'newton', 'agd')"),
     "standardize": ({"standardize": True}, "standardize=True must be None or one of 'private'"),
     "bounds a number": ({"bounds": 1.0}, r"bounds=1\.0 must be None or a pair"),
     "bounds out of order": ({"bounds": (1, 0)}, r"bounds=\(1, 0\) must be"),
@@ -367,8 +373,8 @@ BAD = {
     "bounds infinite": ({"bounds": (0, np.inf)}, r"bounds=\(0, inf\) must be"),
     "bounds nan": ({"bounds": (0, [1, np.nan])}, "bounds=.* must be"),
     "bounds of two shapes": ({"bounds": ([0, 0], [1, 1, 1])}, "bounds=.* must be"),
-    "data_norm with bounds": ({"data_norm": 1.0, "bounds": (0, 1), "standardize": None}, "cannot be combined"),
-    "data_norm with standardize": ({"data_norm": 1.0, "standardize": "private"}, "cannot be combined"),
+    "data_norm with bounds": ({"data_norm": 2.0, "bounds": (0, 1), "standardize": None}, "cannot be combined"),
+    "data_norm with standardize": ({"data_norm": 2.0, "standardize": "private"}, "cannot be combined"),
     "verbose": ({"verbose": -1}, "verbose=-1"),
     "random_state generator": ({"random_state": np.random.default_rng(0)}, "random_state=.*None .*integer"),
     "random_state RandomState": ({"random_state": np.random.RandomState(0)}, "random_state=.*None .*integer"),
@@ -381,6 +387,8 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_parameters_are_refused_before_the_data_are_touched(Estimator, case):
     parameters, message = BAD[case]
+    if case == "delta zero" and Estimator in PURE:
+        pytest.skip("delta=0 is what it is for")
     if not set(parameters) <= set(Estimator().get_params()):
         pytest.skip(f"{Estimator.__name__} has no such parameter")
     with pytest.raises(ValueError, match=message):
@@ -517,7 +525,7 @@ def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator,
 def test_progress_shows_released_values_only(Estimator, cancer, capsys):
     Estimator(verbose=1).fit(*cancer)
     lines = capsys.readouterr().out.splitlines()
-    assert (1 if Estimator in PERTURBING else 2) <= len(lines) <= 12
+    assert (1 if Estimator in ONCE else 2) <= len(lines) <= 12
     pattern = rf"\[{Estimator.__name__}\] iterate \d+: \d+% of the budget used"
     assert all(re.fullmatch(pattern, line) for line in lines)
     Estimator(verbose=0).fit(*cancer)
@@ -560,7 +568,7 @@ def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     recorder = Recorder()
     model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
-    assert len(recorder.models) > (1 if Estimator in PERTURBING else 3)
+    assert len(recorder.models) > (1 if Estimator in ONCE else 3)
     assert all(estimator is not None for estimator in recorder.models)
     assert set(recorder.seen) == {(None, None, None)}
     np.testing.assert_array_equal(recorder.models[-1].coef_, model.coef_)
@@ -584,7 +592,8 @@ def test_scikit_learn_s_progress_bar_works(Estimator, wrapped, cancer, monkeypat
         model = GridSearchCV(model, {"alpha": [1e-3, 1e-2]}, cv=2)
     model.set_callbacks(callback.ProgressBar()).fit(*cancer)
     assert not failed
-    assert Estimator.__name__ in capfd.readouterr().out or wrapped == "pipeline"
+    shown = capfd.readouterr().out  # long names are cut off
+    assert Estimator.__name__[:25] in shown or wrapped == "pipeline"
 
 
 @each_iterative
@@ -684,7 +693,7 @@ def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer
         *("gradient", "losses") * (Estimator in ADAPTIVE),
         *("row norms", "magnitudes", "positions", "moments", "gradient") * (Estimator in STANDARDISING),
         *("batch", "gradient and search", "gradient again", "search again") * (Estimator in SAMPLED),
-        *("row norms", "magnitudes", "positions", "moments", "minimum") * (Estimator in PERTURBING),
+        *("row norms", "magnitudes", "positions", "moments", "minimum") * (Estimator in ONCE),
     }
     assert labels & {"gradient", "batch", "gradient and search", "minimum"}
     assert sum(release.count for release in model.privacy_spent_.releases) <= 10

@@ -32,7 +32,8 @@ _MIDDLE = f"""alpha : "auto" or float > 0, default="auto"
         1/sqrt(n_samples) for it (their section 4).
     radius : float or None, default=None
         The norm that weights are projected to after the noise, in the units that are fitted, and the radius of the
-        theorems. None: no projection, and weights of margins up to 50 at the longest row for the theorems.
+        theorems. None: no projection; the theorems then get a radius of 100/``data_norm``, or of 50 over
+        the norm of a typical row.
     gradient_clip : float or None, default=None
         Bound on one row's gradient norm, in the units that are fitted. None: 0.6 of the gradient of a typical row on
         the boundary. A large one bounds nothing beyond what the loss does.
@@ -72,11 +73,13 @@ class _OutputPerturbation(PrivateClassifier):
         return None if replaced else self.data_norm
 
     def _check_strength(self) -> None:
-        if self.alpha != "auto":
+        if isinstance(self.alpha, str):
+            require_choice("alpha", self.alpha, ("auto",))
+        else:
             require_number("alpha", self.alpha, 0, open_low=True)
 
     def _strength(self) -> float:
-        return 1e-4 if self.alpha == "auto" else float(self.alpha)  # without noise theorems have nothing to say
+        return 1e-4 if isinstance(self.alpha, str) else self.alpha  # without noise theorems have nothing to say
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -100,7 +103,7 @@ class _OutputPerturbation(PrivateClassifier):
     def _solver(self) -> OutputPerturbation:
         data_norm = self._row_bound()
         return OutputPerturbation(
-            target=self.target if self.alpha == "auto" else None,
+            target=self.target if isinstance(self.alpha, str) else None,
             radius=self.radius,
             gradient_clip=self.gradient_clip,
             longest=None if data_norm is None else math.hypot(data_norm, bool(self.fit_intercept)),

@@ -56,22 +56,26 @@ class RowNorms(Query):
 class EntryCounts(Query):
     """Counts of each column's non-zero entries by bin; a row's entries weigh less where it has more than ``entries``.
 
-    A row with m non-zero entries counts each as min(1, sqrt(entries / m)).
+    A row with m non-zero entries counts each as min(1, sqrt(entries / m)); with ``norm="l1"``, for noise that is scaled
+    to l1 norms, as min(1, entries / m).
 
     Formal guarantee
     ----------------
     A row adds its weight, truncated to multiples of ``unit``, to one bin in each of m columns: l2 norm at most
-    weight * sqrt(m) <= sqrt(entries), l1 norm at most weight * m <= sqrt(entries * n_features), and no entry above 1.
-    Two rows u, v have no negative entries, so |u - v|^2 <= |u|^2 + |v|^2: replacing a row costs sqrt(2) in l2.
+    weight * sqrt(m) <= sqrt(entries), l1 norm at most weight * m <= sqrt(entries * n_features), or <= entries with
+    ``norm="l1"``, and no entry above 1. Two rows u, v have no negative entries, so |u - v|^2 <= |u|^2 + |v|^2:
+    replacing a row costs sqrt(2) in l2.
     """
 
     unit = 2.0**-_WEIGHT_BITS
     n_bins: int
 
-    def __init__(self, n_features: int, entries: float) -> None:
+    def __init__(self, n_features: int, entries: float, *, norm: str = "l2") -> None:
         if not entries > 0:
             raise ValueError(f"entries={entries!r} must be positive")
-        self.n_features, self.entries = n_features, min(float(entries), float(n_features))
+        if norm not in ("l1", "l2"):
+            raise ValueError(f"norm={norm!r} must be 'l1' or 'l2'")
+        self.n_features, self.entries, self.norm = n_features, min(float(entries), float(n_features)), norm
 
     @abstractmethod
     def bins(self, values: Floats, columns: Integers) -> Integers:
@@ -80,17 +84,19 @@ class EntryCounts(Query):
     def sensitivity(self, adjacency: str) -> Sensitivity:
         size = np.sqrt(self.entries) * 2**_WEIGHT_BITS * (1 + 2.0**-50)
         one = 2**_WEIGHT_BITS
+        l1 = size * np.sqrt(self.entries if self.norm == "l1" else self.n_features) * (1 + 2.0**-50)
         if adjacency == "replace":
-            l2 = np.nextafter(np.sqrt(2) * size, np.inf)
-            return Sensitivity(l1=2 * size * np.sqrt(self.n_features), l2=l2, linf=one)
-        return Sensitivity(l1=size * np.sqrt(self.n_features), l2=size, linf=one, monotone=True)
+            return Sensitivity(l1=2 * l1, l2=np.nextafter(np.sqrt(2) * size, np.inf), linf=one)
+        return Sensitivity(l1=l1, l2=size, linf=one, monotone=True)
 
     def __call__(self, chunk: RawChunk) -> Integers:
         if not isinstance(chunk, RawChunk) or chunk.n_features != self.n_features:
             raise ValueError(
                 f"{self.label} are counted of {self.n_features} columns in the user's units, and no others"
             )
-        weight = np.minimum(1.0, np.sqrt(self.entries * (1 - 2.0**-40) / np.maximum(chunk.counts, 1)))
+        weight = np.minimum(1.0, self.entries * (1 - 2.0**-40) / np.maximum(chunk.counts, 1))
+        if self.norm == "l2":
+            weight = np.sqrt(weight)
         weights = np.repeat(np.trunc(weight * 2**_WEIGHT_BITS), chunk.counts)
         bins = np.clip(self.bins(chunk.values, chunk.columns), 0, self.n_bins - 1)
         cells = chunk.columns.astype(np.int64) * self.n_bins + bins
@@ -116,8 +122,8 @@ class Positions(EntryCounts):
     label = "positions"
     n_bins = 64
 
-    def __init__(self, n_features: int, entries: float, low: Floats, high: Floats) -> None:
-        super().__init__(n_features, entries)
+    def __init__(self, n_features: int, entries: float, low: Floats, high: Floats, *, norm: str = "l2") -> None:
+        super().__init__(n_features, entries, norm=norm)
         if not low.shape == high.shape == (n_features,) or not (np.isfinite(high - low) & (low <= high)).all():
             raise ValueError("low and high must hold one finite number per column, with low <= high")
         self.low, self.high = low, high

@@ -23,8 +23,9 @@ from .standardization import typical_norm
 
 __all__ = ["OutputPerturbation"]
 
-CLIP = 0.6  # of the gradient of a typical row on the boundary; benchmarks/results/output_perturbation.md
-REACH = 50.0  # the margin that the theorems' ball reaches at the longest row, where no radius is given
+# Chosen on Adult, Bank and IPUMS (benchmarks/results/output_perturbation.md).
+CLIP = 0.6  # of the gradient of a typical row on the boundary
+REACH, REACH_OF_BOUND = 50.0, 100.0  # the margin that the theorems' ball reaches at a typical row, or at a bound
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class OutputPerturbation:
 
     def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
         longest = typical_norm(data) if self.longest is None else self.longest
+        radius = self.radius or (REACH if self.longest is None else REACH_OF_BOUND) / longest
         clip = self.gradient_clip or CLIP * slope_at_zero(loss) * longest
         noise: Gaussian | NormGamma
         if isinstance(data.currency, PureDP):
@@ -66,7 +68,9 @@ class OutputPerturbation:
         if self.target is None:
             alpha = n_problems * penalty.smoothness  # the loss is the mean over classes
         else:
-            alpha = self.strength(loss, clip, longest, norm * (2 if data.adjacency == "replace" else 1), data.n_rows)
+            part = norm * (2 if data.adjacency == "replace" else 1) / data.n_rows
+            beta = largest_curvature(loss, clip, longest)
+            alpha = strength(clip, beta, radius, part, data.n_rows if self.target == "population" else None)
         minimum = Minimizer(
             loss,
             data.n_rows,
@@ -81,18 +85,17 @@ class OutputPerturbation:
             w = w * np.minimum(1.0, self.radius / np.maximum(np.linalg.norm(w, axis=0), self.radius))
         yield w
 
-    def strength(self, loss: Loss, clip: float, longest: float, norm: float, n_rows: int) -> float:
-        """Return the lambda of the theorems of Lowy & Razaviyayn (2021), on the mean loss.
 
-        3.4 and 3.5 for the empirical loss, without and with smoothness, and those of section 4 for the population's.
-        ``norm`` is d/epsilon for pure noise; for Gaussian noise their sqrt(d)(c + sqrt(c^2 + epsilon))/epsilon is
-        sqrt(2 d) standard deviations at sensitivity 1, which we have exactly.
-        """
-        radius = REACH / longest if self.radius is None else self.radius
-        beta, part = largest_curvature(loss, clip, longest), norm / n_rows
-        sampling = n_rows**-0.5 if self.target == "population" else 0.0
-        if math.isfinite(beta):
-            return float((beta * clip**2 / radius**2) ** (1 / 3) * (part ** (2 / 3) + sampling))
-        if self.target == "population":
-            return clip / radius * (math.sqrt(part) + sampling)
-        return clip / radius / math.sqrt(1 + 1 / part)
+def strength(lipschitz: float, beta: float, radius: float, part: float, population: int | None = None) -> float:
+    """Return the lambda of Lowy & Razaviyayn (2021), on the mean loss.
+
+    Theorems 3.4 and 3.5 for the empirical loss, without smoothness (beta = inf) and with; section 4 for that of the
+    population that so many rows come from. ``part`` is d/(epsilon n) for pure noise; for Gaussian noise their
+    sqrt(d)(c + sqrt(c^2 + epsilon))/epsilon is sqrt(2 d) standard deviations at sensitivity 1, which we have exactly.
+    """
+    sampling = 0.0 if population is None else population**-0.5
+    if math.isfinite(beta):
+        return float((beta * lipschitz**2 / radius**2) ** (1 / 3) * (part ** (2 / 3) + sampling))
+    if population is None:
+        return lipschitz / radius / math.sqrt(1 + 1 / part)
+    return lipschitz / radius * (math.sqrt(part) + sampling)

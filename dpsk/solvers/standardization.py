@@ -68,7 +68,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     d, n = raw.n_features, raw.n_rows
     entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
     mechanism = _additive(raw, RANGE_SHARE)
-    magnitudes = Magnitudes(d, entries)
+    magnitudes = Magnitudes(d, entries, norm=mechanism.norm)
     noise = _noise(magnitudes, mechanism, raw)  # the same for positions
 
     counts = raw.release(raw.measure(magnitudes), mechanism)
@@ -77,7 +77,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
 
     low, high, coarse, bins = -reach, reach, np.ones(d, dtype=bool), Positions.n_bins
     for _ in range(_LOOKS):
-        counts = raw.release(raw.measure(Positions(d, entries, low, high)), mechanism)
+        counts = raw.release(raw.measure(Positions(d, entries, low, high, norm=mechanism.norm)), mechanism)
         width = (high - low) / bins
         start, end, found = _narrow_run(counts, noise, n)
         without_zero = (low > 0) | (high < 0)
