@@ -88,6 +88,8 @@ CONFIGURATIONS = {
     "output perturbation SVM": OutputPerturbationSVC(**STANDARDISED),
     "output perturbation, rows within 1": OutputPerturbationLogisticRegression(),
 }
+PURE = ", delta = 0"
+"""What is added to the name of a configuration in rows that were run with ``--delta 0``."""
 BASELINES = {
     "not private": LogisticRegression(C=1.0, max_iter=2000),
     "not private SVM": LinearSVC(C=1.0, max_iter=20_000),
@@ -171,7 +173,8 @@ def means(rows, measure="accuracy") -> dict[tuple[str, str, str], np.ndarray]:
     factor = 100 if measure == "accuracy" else 1
     cells: dict[tuple[str, str, str], dict[str, list[float]]] = {}
     for row in rows:
-        key = (row["dataset"], row["configuration"], row["epsilon"])
+        pure = PURE if row["delta"] and not float(row["delta"]) else ""
+        key = (row["dataset"], row["configuration"] + pure, row["epsilon"])
         cells.setdefault(key, {}).setdefault(row["repeat"], []).append(factor * float(row[measure]))
     return {key: np.array([np.mean(by[r]) for r in sorted(by, key=int)]) for key, by in cells.items()}
 
@@ -191,7 +194,7 @@ def report() -> None:
     cells = means(rows)
     datasets = sorted({key[0] for key in cells})
     epsilons = sorted({key[2] for key in cells if key[2]}, key=float)
-    order = [*CONFIGURATIONS, *BASELINES]
+    order = [name + pure for pure in ("", PURE) for name in CONFIGURATIONS] + list(BASELINES)
     lines = [
         "# Accuracy against epsilon",
         "",
@@ -209,7 +212,9 @@ def report() -> None:
         "`objective perturbation` is `ObjectivePerturbationClassifier` with `bounds=(0, 1)` (no clip: with",
         "`gradient_clip=1e6`; SVM: Huber hinge). On rows scaled to unit norm and not tuned: `objective perturbation",
         "2011` (Chaudhuri, Monteleoni & Sarwate; pure epsilon), `2012` (Kifer, Smith & Thakurta), `AMP` (Iyengar and",
-        "others 2019).",
+        "others 2019). `output perturbation` is `OutputPerturbationLogisticRegression` with `bounds=(0, 1)` and",
+        '`standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`), `rows within 1` the',
+        "same with nothing set; rows with `delta = 0` were made with `--delta 0`.",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]
@@ -252,7 +257,7 @@ def draw(name, cells, epsilons) -> None:
             found = [cells.get((name, configuration, epsilon)) for epsilon in epsilons]
             # benchmarks/line_search.py has pictures of the former; the latter needs rows of unit norm and is far below
             elsewhere = configuration.startswith(
-                ("line search", "DP-SGD", "DP-Adam", "objective perturbation 201", "AMP")
+                ("line search", "DP-SGD", "DP-Adam", "objective perturbation 201", "AMP", "output")
             )
             if elsewhere or ("SVM" in configuration) != svm or any(f is None for f in found):
                 continue

@@ -35,13 +35,20 @@ class RandomParts(Objectives, Protocol):
         """Return a random order of n things."""
 
 
-def minima(objectives: Objectives, shape: tuple[int, int], tolerance: float, method: str = "newton") -> Floats:
-    """Return points at which every gradient, as computed, is at most ``tolerance`` long.
+def minima(
+    objectives: Objectives,
+    shape: tuple[int, int],
+    tolerance: float,
+    method: str = "newton",
+    start: Floats | None = None,
+) -> Floats:
+    """Return points at which every gradient, as computed, is at most ``tolerance`` long; from 0 or a start on.
 
     It always returns what it promises, as long as gradients are computed to within an eighth of the tolerance: the
     method is stopped after a fixed number of steps, and one with a guarantee goes on from where it is.
     """
-    return descend(objectives, METHODS[method](objectives, np.zeros(shape), tolerance), tolerance)
+    w = np.zeros(shape) if start is None else start
+    return descend(objectives, METHODS[method](objectives, w, tolerance), tolerance)
 
 
 def descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:

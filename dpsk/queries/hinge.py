@@ -16,7 +16,7 @@ from .objectives import RegularizedSum, SumOverRows, two_parts
 
 __all__ = ["hinge_minima", "smallest_gap"]
 
-_WIDEST, _NARROWER, _CORNERS = 0.5, 0.25, 12  # rounded corners that stand in for the kink
+_WIDEST, _NARROWER, _CORNERS = 2.0, 0.25, 13  # rounded corners that stand in for the kink
 _GAP_BITS = 30  # the gaps of rows are rounded up to this part of what they may sum up to
 _PATIENCE = 10  # steps of the dual between two looks at the gap
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..data.grid import power_of_two_above
 from ..data.private import NoisyQuery, Statistic
 from ..data.rows import Rows
-from ..losses import Loss
+from ..losses import HuberHinge, Loss
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.base import Sensitivity
 from ..mechanisms.exact import Floats, Integers, rounded_gaussian
@@ -18,12 +18,14 @@ from ..mechanisms.randomness import Bits
 from ..privacy.perturbation import PerturbedMinimaCost
 from .descent import METHODS, minima
 from .hinge import hinge_minima, smallest_gap
+from .newton import newton
 from .objectives import RegularizedSum, SumOverRows, margin_loss, two_parts
 
 __all__ = ["Minimizer", "PerturbedMinima"]
 
 _NEAR = 0.005  # how far from the minimum a solver may stop, in units of how far one row can move it
 _NEAR_HINGE = 0.05  # the same where a duality gap has to tell
+_WIDE, _ROUGHLY = 1.5, 0.05  # the corner of a first problem, and the part of the largest gradient it is solved to
 _NOISE_BITS = 40  # b is that much finer than its standard deviation
 _LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
 
@@ -101,12 +103,20 @@ class Minimizer(Statistic):
         what.check(rows)
         if self._smooth:
             enough = (self._tolerance - what.rounding()) * (1 - 2.0**-20)  # norms are rounded as well
-            w = minima(SumOverRows(what, rows, bits=bits), what.shape, enough, self.method)
+            w = minima(SumOverRows(what, rows, bits=bits), what.shape, enough, self.method, self._start(rows))
         else:
             w = hinge_minima(what, rows, self._gap, self.method, bits)
         first, second = two_parts(w)
         steps: Integers = np.rint((first + second) / self.unit).astype(np.int64)  # where the last gradient was computed
         return steps if what.n_classes is not None else steps[:, 0]
+
+    def _start(self, rows: Rows) -> Floats | None:
+        """Return where Newton's method starts: flat slopes beside a narrow corner hide what is ahead of it."""
+        what = self.objective
+        if self.method != "newton" or not isinstance(what.one, HuberHinge) or what.one.h >= _WIDE:
+            return None
+        wide = SumOverRows(what.smoothed(HuberHinge(_WIDE)), rows)
+        return newton(wide, np.zeros(what.shape), _ROUGHLY * what.n_rows * what.clip)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
     gradient = objectives.gradient(w)
     lengths = first = np.linalg.norm(gradient, axis=0)
     solve: _System | None = None
-    ratio, damping = np.ones_like(lengths), np.ones_like(lengths)
+    ratio, damping, short = np.ones_like(lengths), np.ones_like(lengths), np.zeros(len(lengths), dtype=bool)
     stale = _STALE + (_STALE_OF_MANY - _STALE) * min(1.0, len(w) / _MANY)
     for count in range(_NEWTON_STEPS):
         far = ~(lengths <= tolerance)
@@ -51,7 +51,8 @@ def newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
             break
         try:
             if solve is None or (ratio[far] > stale).any():
-                damping = np.minimum(damping, (lengths / np.maximum(first, 1e-300)) ** 2)
+                near = (lengths / np.maximum(first, 1e-300)) ** 2
+                damping = np.where(short, damping, np.minimum(damping, near))
                 solve = _System(objectives, w, damping, exact=count >= _PLAIN_STEPS)
             step = -solve(gradient) * far
         except LinAlgError:
@@ -70,6 +71,8 @@ def newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
         else:
             break
         damping = np.where(rise < -fall / 2, damping / 10, damping)  # it went down nearly as steeply at the end
+        short = far & (taken < 0.5)  # there was more curvature ahead than here
+        damping = np.where(short, np.minimum(1.0, 30 * np.maximum(damping, 1e-3)), damping)
         w, gradient, before = w + taken * step, ahead, lengths
         lengths = np.linalg.norm(gradient, axis=0)
         ratio = lengths / np.maximum(before, 1e-300)
