@@ -10,7 +10,7 @@ from .estimators import (
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
 )
-from .model_selection import private_score, search_cost
+from .model_selection import PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "ObjectivePerturbationClassifier",
     "PrivacyLedger",
     "PrivacySpent",
+    "PrivateSearchCV",
     "private_score",
     "search_cost",
 ]
