@@ -142,7 +142,7 @@ class Run:
         _, last = self.model(parameters)
         last.set_params(epsilon=self.start[0], delta=self.start[1])
         last._check_parameters()
-        self.search.law.require(last._budget().currency)
+        last._budget()
 
     def score_epsilon(self) -> float:
         """Return the largest pure epsilon of a score that is covered."""

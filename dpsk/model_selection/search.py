@@ -239,14 +239,15 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         def seed() -> int | None:
             return None if bits.private else int.from_bytes(bits.take(8), "little")
 
-        tasks = [(space.draw(bits), (seed(), seed())) for _ in range(repetitions(self._law(), bits))]
+        tasks = [(space.draw(bits), (seed(), seed())) for _ in range(repetitions(run.search.law, bits))]
         best: Outcome | None = None
-        outcomes = Parallel(n_jobs=self.n_jobs, return_as="generator", verbose=0)(
-            delayed(run)(parameters, seeds, X, y, classes, shares) for parameters, seeds in tasks
-        )
-        for outcome in outcomes:
-            if outcome is not None and (best is None or outcome.score > best.score):
-                best = outcome
+        with warnings.catch_warnings():  # runs in threads may leave filters as they set them
+            outcomes = Parallel(n_jobs=self.n_jobs, return_as="generator", verbose=0)(
+                delayed(run)(parameters, seeds, X, y, classes, shares) for parameters, seeds in tasks
+            )
+            for outcome in outcomes:  # the first of equals: as good as a lot, since runs are alike
+                if outcome is not None and (best is None or outcome.score > best.score):
+                    best = outcome
         return best
 
     def _validated(self, run: Run, budget: Budget, X: Any, y: Any) -> tuple[Any, Any, Any]:

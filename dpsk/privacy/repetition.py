@@ -16,16 +16,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from . import conversions
-from .currencies import Currency, needs_delta, single_row_only
+from .currencies import needs_delta, single_row_only
 from .ledger import Budget
 
-__all__ = ["BestOf", "BestOfCost", "Bound", "Law", "Poisson", "Renyi", "TruncatedNegativeBinomial", "Within"]
+__all__ = ["BestOf", "BestOfCost", "Law", "Poisson", "TruncatedNegativeBinomial", "Within"]
 
 _UP = 1 + 1e-12
 """More than floats lose on the way; always applied to the safe side."""
+_POINTS = 40
+"""At how many points the profile of a run is bounded for Poisson."""
+
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -40,27 +47,8 @@ class Within:
         return budget.currency.delta(budget.limit, self.epsilon) <= self.delta
 
 
-@dataclass(frozen=True)
-class Renyi:
-    """What a run has to keep: a Renyi divergence of this order."""
-
-    order: float
-    divergence: float
-
-    def holds(self, budget: Budget) -> bool:
-        """Return whether this budget promises as much."""
-        rho = budget.currency.rho(budget.limit)
-        return rho is not None and self.order * rho <= self.divergence
-
-
-Bound = Within | Renyi
-
-
 class Law(ABC):
     """The distribution of the number of runs K."""
-
-    may_be_none: ClassVar[bool]
-    """Whether K may be 0."""
 
     @property
     @abstractmethod
@@ -68,21 +56,17 @@ class Law(ABC):
         """The expected number of runs."""
 
     @abstractmethod
-    def require(self, currency: Currency) -> None:
-        """Raise ValueError if runs whose budget is kept in this currency have nothing that the theorem could use."""
-
-    @abstractmethod
-    def delta(self, bounds: tuple[Bound, ...], epsilon: float) -> float:
+    def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
         """Return delta(epsilon) of the best of K runs that keep these bounds: the theorem. 1 where none applies."""
 
     @abstractmethod
-    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Bound, ...]:
+    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """Return bounds under which the best of K runs is (epsilon, delta)-DP, chosen for the largest budget of a run.
 
         ``budget_of(epsilon, delta)`` is the budget of a typical run with this promise; any choice is sound.
         """
 
-    def start(self, bounds: tuple[Bound, ...], epsilon: float, delta: float) -> tuple[float, float]:
+    def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
         """Return the (epsilon, delta) from which on to look for the budget of a run; the search has those given."""
         del bounds
         return epsilon, delta
@@ -116,7 +100,6 @@ class TruncatedNegativeBinomial(Law):
 
     eta: float = 1.0
     gamma: float = 0.1
-    may_be_none = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", _number("eta", self.eta))
@@ -131,26 +114,22 @@ class TruncatedNegativeBinomial(Law):
         odds, log = (1 - self.gamma) / self.gamma, -math.log(self.gamma)
         return odds / log if self.eta == 0 else odds * self.eta / -math.expm1(-self.eta * log)
 
-    def require(self, currency: Currency) -> None:
-        """Every currency has what is needed: two points of its profile."""
-
     def _leak(self, epsilon: float) -> float:
         """Return the largest b that may go with a = epsilon."""
         return min(1.0, self.gamma / (1 - self.gamma) * math.expm1(min(epsilon, 700.0)))
 
-    def delta(self, bounds: tuple[Bound, ...], epsilon: float) -> float:
+    def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
         far, near = bounds
-        if not isinstance(far, Within) or not isinstance(near, Within) or near.delta > self._leak(near.epsilon):
+        if near.delta > self._leak(near.epsilon):
             return 1.0
         pure, lost = far.epsilon + (1 + self.eta) * near.epsilon, far.delta * self.mean
         # (pure, lost)-DP: dominated by leaking all with chance lost, and pure DP otherwise (Kairouz et al. 2015)
         return min(1.0, lost + (1 - min(1.0, lost)) * conversions.pure_delta(epsilon, pure))
 
-    def start(self, bounds: tuple[Bound, ...], epsilon: float, delta: float) -> tuple[float, float]:
-        far = bounds[0]
-        return (far.epsilon, far.delta) if isinstance(far, Within) else (epsilon, delta)
+    def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
+        return bounds[0].epsilon, bounds[0].delta
 
-    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Bound, ...]:
+    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """As :meth:`Law.plan`: with a as small as a run's own guarantee at a allows, e is as large as can be."""
         part = delta / (self.mean * _UP)
 
@@ -187,74 +166,80 @@ class Poisson(Law):
 
     Formal guarantee
     ----------------
-    Let runs have a Renyi divergence of at most r at order alpha and be (a, b)-DP with (alpha - 1) e^a <= alpha. Then
-    the best of K has at that order at most log(e^-mean + mean * e^((alpha - 1)(r + mean * b)))/(alpha - 1). *Proof.*
-    f'(s) = mean * e^(mean (s - 1)). The moment of the best is that of "nothing", e^-mean under both neighbours, plus
-    the integral of p^alpha q^(1 - alpha) mean * e^(mean (-alpha T_p + (alpha - 1) T_q)). By T_q <= e^a T_p + b the last
-    exponent is at most mean * (alpha - 1) b. QED. (Papernot & Steinke 2022, Theorem 6, is this without e^-mean; for a
-    mean below 1 that says less than 0 of runs which reveal nothing.)
+    f'(s) = mean * e^(mean (s - 1)). Let runs be (a, b)-DP, so that T_q <= e^a T_p + b. Then, for every outcome and
+    with v = e^(-mean T_p),
+
+        p f'(F_p) - e^e q f'(F_q) <= mean * q * (v p/q - e^(e - mean b) v^(e^a)),
+
+    which is at most mean * q * psi(p/q), the largest value over v in [0, 1]: with R = e^(e - mean b + a) that is
+    psi(r) = (1 - e^-a) r^(1 + c) R^-c for r <= R, c = 1/(e^a - 1), and r - R e^-a beyond. psi is convex, psi(0) =
+    psi'(0) = 0, so the hockey-stick divergence at e is at most
+
+        mean * integral from 0 to R of psi''(r) H(r) dr,     H(r) = integral of max(0, p - r q).
+
+    ("Nothing", with the chance e^-mean under both neighbours, adds 0.) H is convex, and bounds on the profile of a run
+    are points above it: (e^u, d), and by exchanging neighbours (e^-u, 1 - e^-u + e^-u d). So it lies below the lines
+    between such points. Every (a, b) among the bounds gives an inequality, and the best is taken. QED. The Renyi bound
+    of Papernot & Steinke (2022) is about as large, and needs runs whose Renyi divergence is known.
     """
 
     mean: float = 10.0
-    may_be_none = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mean", _number("mean", self.mean))
         if not 0 < self.mean <= 1e4:
             raise ValueError(f"mean={self.mean!r} must lie in (0, 10000]")
 
-    def require(self, currency: Currency) -> None:
-        if currency.rho(1.0) is None:
-            raise ValueError(
-                f"n_iter_distribution={self!r} needs runs whose budget is kept in rho or mu**2, not in "
-                f"{currency.name}: use TruncatedNegativeBinomial, or an estimator on all rows that has a rho"
-            )
+    def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
+        points = {0.0: 1.0}
+        for bound in bounds:
+            ratio = math.exp(-bound.epsilon)
+            points[ratio] = 1 - ratio + ratio * bound.delta
+            points[1 / ratio] = bound.delta
+        r, h = np.array(sorted(points)), np.array([points[ratio] for ratio in sorted(points)])
+        return min(1.0, *(self._from(near, r, h, epsilon) for near in bounds if near.epsilon > 0))
 
-    def _divergence(self, order: float, of_a_run: float, leak: float) -> float:
-        excess = order - 1
-        log = math.log(self.mean) + excess * (of_a_run + self.mean * leak)
-        return (max(log, -self.mean) + math.log1p(math.exp(-abs(log + self.mean)))) / excess
-
-    def delta(self, bounds: tuple[Bound, ...], epsilon: float) -> float:
-        moment, near = bounds
-        if not isinstance(moment, Renyi) or not isinstance(near, Within):
+    def _from(self, near: Within, r: Floats, h: Floats, epsilon: float) -> float:
+        """Return the bound that goes with one (a, b), from points (r, h) above the profile of a run."""
+        a, c = near.epsilon, 1 / math.expm1(near.epsilon)
+        log_end = epsilon - self.mean * near.delta + a
+        if log_end <= 0:
             return 1.0
-        if (moment.order - 1) * math.exp(near.epsilon) > moment.order:
-            return 1.0
-        divergence = self._divergence(moment.order, moment.divergence, near.delta)
-        return conversions.rdp_delta([moment.order], [divergence * _UP], epsilon)
+        end = math.exp(min(log_end, 700.0))
+        last = float(np.interp(end, r, h))  # constant beyond the last point
+        inside = r < end
+        r, h = np.append(r[inside], end), np.append(h[inside], last)
+        with np.errstate(divide="ignore"):
+            power = np.exp(c * (np.log(r) - log_end))  # (r/R)^c
+        value, slope = -math.expm1(-a) * r * power, power  # psi and psi': (1 - e^-a)(1 + c) = 1
+        # by parts, on each line: psi' h between its ends, less its steepness times psi
+        steepness = np.diff(h) / np.diff(r)
+        total = slope[-1] * h[-1] - slope[0] * h[0] - float(steepness @ np.diff(value))
+        return float(self.mean * total * (1 + 1e-9))
 
-    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Bound, ...]:
-        """As :meth:`Law.plan`, by trying orders; for runs whose budget is kept in rho or mu**2."""
-        currency = budget_of(epsilon, delta).currency
-        self.require(currency)
+    def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
+        return epsilon, self._part(delta)
 
-        def bounds(order: float, limit: float) -> tuple[Renyi, Within]:
-            near = math.log1p(1 / (order - 1)) / _UP
-            return (
-                Renyi(order, order * float(currency.rho(limit) or 0) * _UP),
-                Within(near, currency.delta(limit, near) * _UP),
-            )
+    def _part(self, delta: float) -> float:
+        return delta / max(1.0, self.mean)
 
-        def largest(order: float) -> float:
-            def lost(limit: float) -> float:
-                return self.delta(bounds(order, limit), epsilon)
+    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
+        """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
+        at = [epsilon * i / _POINTS for i in range(_POINTS + 1)]
 
-            if lost(1e-140) >= delta:
-                return 0.0
-            low, high = 1e-140, 1.0
-            while lost(high) <= delta:
-                low, high = high, 4 * high
-            while high > low * (1 + 1e-6):
-                middle = math.sqrt(low * high)
-                low, high = (middle, high) if lost(middle) <= delta else (low, middle)
-            return low
+        def bounds(of_a_run: float) -> tuple[Within, ...]:
+            budget = budget_of(of_a_run, self._part(delta))
+            return tuple(Within(u, min(1.0, _UP * budget.currency.delta(budget.limit, u))) for u in at)
 
-        orders = [1 + 2 ** (i / 4) for i in range(-16, 57)]
-        limit, order = max((largest(order), order) for order in orders)
-        if not limit:
-            raise ValueError(f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon")
-        return bounds(order, limit)
+        low, high = 0.5 * epsilon, epsilon
+        while self.delta(bounds(low), epsilon) > delta:
+            low, high = 0.5 * low, low
+            if low < 1e-6 * epsilon:
+                raise ValueError(f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon")
+        while high > low * (1 + 1e-6):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta(bounds(middle), epsilon) <= delta else (low, middle)
+        return bounds(low)
 
 
 def _number(name: str, value: Any) -> float:
@@ -268,12 +253,12 @@ class BestOfCost:
     """The best of K runs that keep these bounds, as one release."""
 
     law: Law
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Within, ...]
     epsilon = rho = mu = math.inf
 
     def rdp(self, order: float) -> float:
         del order
-        return math.inf  # of one order only at best, and the null output is not dominated by a known pair
+        return math.inf  # no bound on moments follows
 
     dominating_rdp = rdp
 
@@ -291,7 +276,7 @@ class BestOf:
     """
 
     law: Law
-    bounds: tuple[Bound, ...]
+    bounds: tuple[Within, ...]
     name = "searches"
 
     @classmethod
@@ -313,8 +298,6 @@ class BestOf:
 
     def strongest(self, budgets_of: Callable[[float], Sequence[Budget]], upper: float) -> float:
         """Return the largest epsilon up to ``upper``, to a millionth, whose budgets are all covered."""
-        for budget in budgets_of(upper):
-            self.law.require(budget.currency)
         if self.covers(*budgets_of(upper)):
             return upper
         low, high = upper / 2, upper
