@@ -22,7 +22,7 @@ from ..privacy.repetition import BestOf
 from .score import released_successes
 from .search_cost import private_step
 
-__all__ = ["Outcome", "Run", "Space", "fit_in_front", "rows_of"]
+__all__ = ["Outcome", "Run", "Space", "fit_in_front", "require_free", "rows_of"]
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
 _PROBES = 100
@@ -112,17 +112,7 @@ class Run:
         """Return an unfitted model that shows nothing while it is fitted, and its private step."""
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         last = private_step(model)
-        if last.adjacency != self.adjacency:
-            raise ValueError(
-                f"adjacency={last.adjacency!r} of a candidate is not {self.adjacency!r}, that of estimator"
-            )
-        for name, remedy in (("rho", "give epsilon and delta"), ("ledger", "give it"), ("random_state", "give it")):
-            if getattr(last, name) is not None:
-                raise ValueError(
-                    f"{name}={getattr(last, name)!r} of the estimator must be None: {remedy} to the search"
-                )
-        if getattr(last, "accountant", None) == "pld":
-            raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
+        require_free(last, self.adjacency)
         for part in [model, *model.get_params().values()]:
             _silence(part)
         return model, last
@@ -197,6 +187,17 @@ class Run:
 
     def _allowance(self) -> Allowance:
         return Allowance(self.search, adjacency=self.adjacency, private=self.private)
+
+
+def require_free(last: PrivateClassifier, adjacency: str) -> None:
+    """Raise ValueError unless the search can set what it has to, and the neighbours are those of the search."""
+    if last.adjacency != adjacency:
+        raise ValueError(f"adjacency={last.adjacency!r} of a candidate is not {adjacency!r}, that of the estimator")
+    for name, remedy in (("rho", "give epsilon and delta"), ("ledger", "give it"), ("random_state", "give it")):
+        if getattr(last, name) is not None:
+            raise ValueError(f"{name}={getattr(last, name)!r} of the estimator must be None: {remedy} to the search")
+    if getattr(last, "accountant", None) == "pld":
+        raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
 
 
 def rows_of(X: Any, chosen: Integers) -> Any:

@@ -20,7 +20,7 @@ from ..mechanisms.repetitions import repetitions
 from ..privacy import Budget, PrivacySpent
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.store import set_aside
-from .runs import Outcome, Run, Space, fit_in_front
+from .runs import Outcome, Run, Space, fit_in_front, require_free
 from .search_cost import private_step
 
 __all__ = ["NothingSelected", "PrivateSearchCV"]
@@ -169,8 +169,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         space = Space.of(self.param_distributions, self.estimator)
         Budget.of(self.epsilon, self.delta)  # or its error
         private = bits_for(self.random_state).private
-        if getattr(last, "accountant", None) == "pld":
-            raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
+        require_free(last, last.adjacency)
 
         def budget_of(epsilon: float, delta: float) -> Budget:
             last.set_params(epsilon=epsilon, delta=delta)
