@@ -47,10 +47,12 @@ EPSILON, DELTA = 1.0, 1e-6
 TASKS = {"adult": None, "bank": None, "adult 5,000 rows": 5000, "bank 5,000 rows": 5000}
 CANDIDATES = 10
 
+DEFAULT = DPLogisticRegression(bounds=(0, 1))
 DESCENT = DPGradientDescentClassifier(bounds=(0, 1))
 ADAPTIVE = DPAGDLogisticRegression()
 SGD = DPSGDClassifier()
 SPACES = {
+    DPLogisticRegression: {"alpha": loguniform(1e-6, 1e-2)},
     DPGradientDescentClassifier: {
         "loss": ["log_loss", "huber_hinge"],
         "alpha": loguniform(1e-6, 1e-2),
@@ -74,15 +76,16 @@ SPACES = {
     },
 }
 SEARCHES: dict[str, tuple[object, Law]] = {
-    "search, descent": (DESCENT, TruncatedNegativeBinomial()),
+    "search, descent": (DESCENT, TruncatedNegativeBinomial(1.0, 0.1)),
     "search, descent, 20 runs": (DESCENT, TruncatedNegativeBinomial(1.0, 0.05)),
     "search, descent, logarithmic": (DESCENT, TruncatedNegativeBinomial(0.0, 0.02)),
     "search, descent, Poisson": (DESCENT, Poisson(10.0)),
-    "search, DP-AGD": (ADAPTIVE, TruncatedNegativeBinomial()),
-    "search, DP-SGD": (SGD, TruncatedNegativeBinomial()),
+    "search, DP-AGD": (ADAPTIVE, TruncatedNegativeBinomial(1.0, 0.1)),
+    "search, default's alpha": (DEFAULT, TruncatedNegativeBinomial(1.0, 0.1)),
+    "search, DP-SGD": (SGD, TruncatedNegativeBinomial(1.0, 0.1)),
 }
 UNTUNED = {
-    "default": DPLogisticRegression(bounds=(0, 1)),
+    "default": DEFAULT,
     "untuned DP-AGD": ADAPTIVE,
     "untuned DP-SGD": SGD,
 }

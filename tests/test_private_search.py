@@ -41,10 +41,12 @@ pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more th
 
 SPACE = {"alpha": [1e-4, 1e-3, 1e-2]}
 STEP = FunctionTransformer()
+TEN_RUNS = TruncatedNegativeBinomial(1.0, 0.1)
 TWO_RUNS = TruncatedNegativeBinomial(1.0, 0.5)
 
 
 def searching(estimator=None, space=SPACE, **parameters):
+    parameters = {"n_iter_distribution": TEN_RUNS, **parameters}
     return PrivateSearchCV(DPLogisticRegression() if estimator is None else estimator, space, **parameters)
 
 
@@ -220,7 +222,7 @@ def books(monkeypatch):
     return opened
 
 
-@pytest.mark.parametrize("law", [TruncatedNegativeBinomial(), Poisson(10.0)], ids=repr)
+@pytest.mark.parametrize("law", [TEN_RUNS, Poisson(10.0)], ids=repr)
 def test_every_run_pays_for_its_fit_and_for_its_score(law, books, cancer, monkeypatch):
     monkeypatch.setattr(search, "repetitions", lambda *_: 5)
     model = searching(epsilon=3.0, n_iter_distribution=law).fit(*cancer)
@@ -304,7 +306,7 @@ def test_the_label_set_is_that_of_all_rows():
 
 
 def test_an_allowance_lets_one_covered_budget_through():
-    covering = BestOf(TruncatedNegativeBinomial(), (Within(1.0, 1e-6), Within(0.2, 1e-2)))
+    covering = BestOf(TEN_RUNS, (Within(1.0, 1e-6), Within(0.2, 1e-2)))
     small, large = (Budget.of(e, 1e-6, currency=ZCDP()) for e in (0.3, 2.0))
     what = {"label": "a fit", "adjacency": "zero-out", "private": True}
 
@@ -332,7 +334,7 @@ def test_another_plan_of_the_same_fit_has_to_be_covered_too():
     what = {"label": "a fit", "adjacency": "zero-out", "private": True}
     for first, second in ((concentrated, gaussian), (gaussian, concentrated)):
         near = Within(0.05, first.currency.delta(first.limit, 0.05))
-        covering = BestOf(TruncatedNegativeBinomial(), (Within(1.0, 1e-6), near))
+        covering = BestOf(TEN_RUNS, (Within(1.0, 1e-6), near))
         with Allowance(covering, adjacency="zero-out", private=True).fit(first, **what) as ledger:
             if second is gaussian:  # the same promise in mu**2 has the better profile
                 ledger.replan(second)
@@ -342,7 +344,7 @@ def test_another_plan_of_the_same_fit_has_to_be_covered_too():
 
 
 def test_an_allowance_cannot_be_copied():
-    covering = BestOf(TruncatedNegativeBinomial(), (Within(1.0, 1e-6), Within(0.2, 1e-2)))
+    covering = BestOf(TEN_RUNS, (Within(1.0, 1e-6), Within(0.2, 1e-2)))
     with pytest.raises(TypeError, match="cannot be copied"):
         pickle.dumps(Allowance(covering, adjacency="zero-out", private=True))
 
@@ -640,6 +642,11 @@ def test_distributions_and_several_spaces():
     assert kstest(alphas, loguniform(1e-4, 1e-1).cdf).pvalue > 1e-6
     assert len(set(alphas)) == len(alphas)
     assert space.draw(bits_for(3)) == space.draw(bits_for(3))
+
+
+def test_twenty_runs_are_the_default():
+    assert PrivateSearchCV(DPLogisticRegression(), SPACE)._law() == TruncatedNegativeBinomial(1.0, 0.05)
+    assert PrivateSearchCV(DPLogisticRegression(), SPACE).run_budget().delta == pytest.approx(1e-6 / 20)
 
 
 def test_run_budget_is_what_runs_get(cancer):

@@ -38,7 +38,7 @@ def pmf(law):
 
 
 LAWS = [
-    TruncatedNegativeBinomial(),
+    TruncatedNegativeBinomial(1.0, 0.1),
     TruncatedNegativeBinomial(1.0, 0.02),
     TruncatedNegativeBinomial(0.0, 0.02),
     TruncatedNegativeBinomial(-0.5, 0.05),
@@ -367,5 +367,5 @@ def test_bad_laws_are_refused(build, message):
 
 
 def test_laws_say_what_they_are():
-    assert repr(TruncatedNegativeBinomial()) == "TruncatedNegativeBinomial(eta=1.0, gamma=0.1)"
+    assert repr(TruncatedNegativeBinomial()) == "TruncatedNegativeBinomial(eta=1.0, gamma=0.05)"
     assert repr(Poisson(3)) == "Poisson(mean=3.0)"

@@ -81,7 +81,7 @@ class TruncatedNegativeBinomial(Law):
     eta : float, default=1.0
         Above -1. 1 is the geometric distribution, 0 the logarithmic one. The smaller eta, the less a search costs, and
         the more often it consists of very few runs.
-    gamma : float, default=0.1
+    gamma : float, default=0.05
         In (0, 1): the smaller, the more runs. With eta = 1 the mean is 1/gamma.
 
     Formal guarantee
@@ -99,7 +99,7 @@ class TruncatedNegativeBinomial(Law):
     """
 
     eta: float = 1.0
-    gamma: float = 0.1
+    gamma: float = 0.05
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "eta", _number("eta", self.eta))
