@@ -138,20 +138,12 @@ class Run:
         """Return the largest pure epsilon of a score that is covered."""
         return self.search.strongest(lambda epsilon: [Budget.of(epsilon, 0.0)], self.start[0])
 
-    def __call__(
-        self,
-        parameters: dict[str, Any],
-        seeds: tuple[int | None, int | None],
-        X: Any,
-        y: Any,
-        classes: Any,
-        shares: tuple[Integers, Integers],
-    ) -> Outcome | None:
+    def __call__(self, *task: Any) -> Outcome | None:
         """Return the outcome, None if there is none. Nothing is printed, warned about, raised or recorded."""
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return self._outcome(parameters, seeds, X, y, classes, shares)
+                return self._outcome(*task)
         except Exception:
             return None
 
@@ -164,6 +156,7 @@ class Run:
         classes: Any,
         shares: tuple[Integers, Integers],
     ) -> Outcome:
+        """Draw nothing but noise: parameters and seeds come from outside, ``shares`` are rows to fit and to score."""
         model, last = self.model(parameters)
         train, held_out = shares
         known = last.classes
@@ -212,8 +205,10 @@ def rows_of(X: Any, chosen: Integers) -> Any:
 def fit_in_front(model: Any, X: Any, y: Any) -> Any:
     """Fit the steps before the private one, and return what it will see."""
     while isinstance(model, Pipeline):
-        if len(model.steps) > 1:
-            X = model[:-1].fit_transform(X, y)
+        front = model[:-1]
+        if front.steps:
+            X = front.fit_transform(X, y)
+            model.steps[:-1] = front.steps
         model = model.steps[-1][1]
     return X if hasattr(X, "shape") else np.asarray(X)
 

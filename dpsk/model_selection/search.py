@@ -43,8 +43,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
     A secret random number of times, parameters are drawn, a model with them is fitted on a part of the rows, and its
     accuracy on the others is measured with noise. Only the best comes out. That costs far less than to pay for every
-    fit: at epsilon = 1 in all and 20 runs on average each run has 0.58 at the same delta, where 20 runs that are all paid
-    have 0.20. :meth:`run_budget` says what a run will have.
+    fit: at epsilon = 1 in all and 20 runs on average each has 0.58 at the same delta, where 20 that are all paid have
+    0.20. :meth:`run_budget` says what a run will have.
 
     Try the default of :class:`~dpsk.DPLogisticRegression` first: with the whole epsilon and all rows it is usually as
     good as anything that a search finds (docs/tuning.md, with numbers).
