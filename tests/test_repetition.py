@@ -246,7 +246,7 @@ def test_a_fixed_number_of_runs_would_break_the_claim():
 
 
 @each_law
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (8.0, 1e-5)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (300.0, 1e-5)])
 @pytest.mark.parametrize("currency", [GaussianDP(), ZCDP(), "perturbed"], ids=str)
 def test_a_plan_keeps_its_promise_and_wastes_little(law, currency, epsilon, delta):
     def budget_of(e, d):
@@ -266,7 +266,8 @@ def test_a_plan_keeps_its_promise_and_wastes_little(law, currency, epsilon, delt
     assert search.covers(budget_of(each, start[1]))
     assert each == start[0] or not search.covers(budget_of(each * 1.001, start[1]))
     assert each < epsilon
-    if currency != "perturbed" or not isinstance(law, Poisson):  # there more of epsilon can be a worse profile
+    wasteful = isinstance(law, Poisson) and (currency == "perturbed" or law.mean < 1)
+    if not wasteful:  # there more of epsilon can be a worse profile; here a run has nearly all of epsilon
         with pytest.raises(ValueError, match="does not guarantee"):
             Budget(0.99 * epsilon, delta, search, 1.0)
 

@@ -25,7 +25,7 @@ from .search_cost import private_step
 __all__ = ["Outcome", "Run", "Space", "fit_in_front", "require_free", "rows_of"]
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
-_PROBES = 100
+_PROBES = 50
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ __all__ = ["BestOf", "BestOfCost", "Law", "Poisson", "TruncatedNegativeBinomial"
 
 _UP = 1 + 1e-12
 """More than floats lose on the way; always applied to the safe side."""
-_POINTS = 40
-"""At how many points the profile of a run is bounded for Poisson."""
+_POINTS = 60
+"""At how many points the profile of a run is bounded for Poisson, closer to each other at small epsilon."""
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -225,7 +225,7 @@ class Poisson(Law):
 
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
-        at = [epsilon * i / _POINTS for i in range(_POINTS + 1)]
+        at = [epsilon * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
 
         def bounds(of_a_run: float) -> tuple[Within, ...]:
             budget = budget_of(of_a_run, self._part(delta))
