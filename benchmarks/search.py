@@ -272,7 +272,7 @@ def report() -> None:
         "",
         "Made by `python -m benchmarks.search --costs`. The Renyi bound is that of Papernot & Steinke (2022) as",
         "dp-accounting computes it; ours goes by the privacy profile (Koskela, Redberg & Wang 2024; proof in",
-        "`dpsk/privacy/repetition.py`), except for Poisson.",
+        "`dpsk/privacy/repetition.py`).",
         "",
         *costs(),
         "",
