@@ -186,6 +186,19 @@ def test_pure_runs_cost_two_plus_eta_epsilons_and_that_is_nearly_needed():
     assert 2.9 < math.log(best[0][1] / best[1][1]) < 3.0
 
 
+@pytest.mark.parametrize("law", LAWS[:6], ids=repr)
+def test_a_search_of_pure_runs_is_pure(law):
+    budget = BestOf.budget(law, 1.0, 0.0, Budget.of)
+    each, delta = law.start(budget.currency.bounds, 1.0, 0.0)
+    assert delta == 0
+    assert 1 / (2 + law.eta) - 1e-5 < each < 1
+    assert budget.currency.delta(1.0, 1.0) == 0
+    assert budget.currency.epsilon(1.0, 0.0) == pytest.approx(1.0)
+    assert budget.currency.epsilon(2.0, 0.0) == math.inf
+    p, q = coin(each)
+    assert hockey(*(best_of(pmf(law), x, np.arange(2)) for x in (p, q)), 1.0) <= 1e-15
+
+
 def test_poisson_integrates_the_profile_of_a_run():
     """The piecewise form against quadrature over the same bound, with the exact profile of a Gaussian."""
     law, mu, epsilon = Poisson(5.0), 0.2, 1.0
@@ -343,8 +356,10 @@ def test_what_a_search_does_not_promise():
     with pytest.raises(ValueError, match="no statement for groups"):
         budget.currency.for_group(1.0, 2)
     assert budget.currency.epsilon(1.0, 1e-9) == math.inf
-    with pytest.raises(ValueError, match=r"delta=0\.0 must lie strictly"):
-        BestOf.budget(LAWS[0], 1.0, 0.0, lambda e, d: Budget.of(e, d))
+    assert budget.currency.epsilon(1.0, 0.0) == math.inf
+    for law, currency in ((LAWS[0], ZCDP()), (Poisson(3.0), PureDP())):
+        with pytest.raises(ValueError, match=r"delta=0\.0 must lie strictly"):
+            BestOf.budget(law, 1.0, 0.0, lambda e, d, currency=currency: Budget.of(e, d, currency=currency))
     cost = budget.currency.cost
     assert cost.rdp(2.0) == cost.rho == cost.mu == cost.epsilon == cost.dominating_rdp(3.0) == math.inf
     assert cost.delta(1.0) <= 1e-6

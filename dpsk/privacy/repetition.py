@@ -59,6 +59,11 @@ class Law(ABC):
     def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
         """Return delta(epsilon) of the best of K runs that keep these bounds: the theorem. 1 where none applies."""
 
+    def pure(self, bounds: tuple[Within, ...]) -> float:
+        """Return the epsilon from which on :meth:`delta` is that of what is lost only; inf where there is none."""
+        del bounds
+        return math.inf
+
     @abstractmethod
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """Return bounds under which the best of K runs is (epsilon, delta)-DP, chosen for the largest budget of a run.
@@ -122,9 +127,12 @@ class TruncatedNegativeBinomial(Law):
         far, near = bounds
         if near.delta > self._leak(near.epsilon):
             return 1.0
-        pure, lost = far.epsilon + (1 + self.eta) * near.epsilon, far.delta * self.mean
+        pure, lost = self.pure(bounds), far.delta * self.mean
         # (pure, lost)-DP: dominated by leaking all with chance lost, and pure DP otherwise (Kairouz et al. 2015)
         return min(1.0, lost + (1 - min(1.0, lost)) * conversions.pure_delta(epsilon, pure))
+
+    def pure(self, bounds: tuple[Within, ...]) -> float:
+        return bounds[0].epsilon + (1 + self.eta) * bounds[1].epsilon
 
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
         return bounds[0].epsilon, bounds[0].delta
@@ -225,6 +233,7 @@ class Poisson(Law):
 
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
+        needs_delta("a Poisson number of runs", delta)
         at = [epsilon * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
 
         def bounds(of_a_run: float) -> tuple[Within, ...]:
@@ -282,7 +291,6 @@ class BestOf:
     @classmethod
     def budget(cls, law: Law, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> Budget:
         """Return the budget of one search with this promise."""
-        needs_delta(cls.name, delta)
         Budget.of(epsilon, delta)  # or its error
         bounds = law.plan(float(epsilon), float(delta), budget_of)
         return Budget(float(epsilon), float(delta), cls(law, bounds), 1.0)
@@ -319,7 +327,10 @@ class BestOf:
         return 1.0
 
     def epsilon(self, limit: float, delta: float) -> float:
-        if delta <= 0 or limit > 1:
+        if delta <= 0:  # pure runs: their own epsilons add up, and nothing is lost
+            pure = self.law.pure(self.bounds) * _UP
+            return pure if pure < math.inf and self.delta(limit, pure) <= 0 else math.inf
+        if limit > 1:
             return math.inf
         return conversions.smallest_epsilon(lambda e: self.delta(limit, e), delta, 1.0)
 
