@@ -12,7 +12,7 @@ from .estimators import (
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
 )
-from .model_selection import private_score, search_cost
+from .model_selection import PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "OutputPerturbationSVC",
     "PrivacyLedger",
     "PrivacySpent",
+    "PrivateSearchCV",
     "private_score",
     "search_cost",
 ]

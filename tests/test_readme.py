@@ -7,7 +7,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_first_example_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
-    example, report, ledger = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    example, report, ledger, search = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert README.read_text()[: README.read_text().index(example)].count("\n") + example.count("import") < 30
     namespace = {}
     exec(compile(example, "README.md", "exec"), namespace)
@@ -22,6 +22,8 @@ def test_the_first_example_runs_and_scores_about_what_it_says(capsys, tmp_path, 
     exec(compile(ledger, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == re.search(r"remaining\(\)\)  # (.*)", ledger)[1]
+    exec(compile(search, "README.md", "exec"), namespace)
+    assert namespace["search"].privacy_spent_.epsilon == 2.0
 
 
 def test_both_commands_are_there():

@@ -33,7 +33,7 @@ from .exact import minimise
 from .linear import linear_scores
 from .parameters import as_bounds, require_choice, require_number
 
-__all__ = ["Facts", "PrivateClassifier"]
+__all__ = ["Facts", "PrivateClassifier", "doubts", "encode", "refuse_fit_parameters"]
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """
         unsupported = {name: value for name, value in unsupported.items() if value is not None}
         if unsupported:
-            _refuse_fit_parameters(unsupported)
+            refuse_fit_parameters(unsupported)
         self._check_parameters()
         if self._is_exact():
             require_number("delta", self.delta, 0)
@@ -165,12 +165,12 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> Self:
         """Fit within the budget of ``ledger``, or without any privacy where it is None."""
         X, y = self._validated(X, y)
-        classes, codes = _encode(y, self.classes)
+        classes, codes = encode(y, self.classes)
         n_classes = None if len(classes) == 2 else len(classes)
         if ledger is not None:
             facts = Facts(len(y), X.shape[1] + bool(self.fit_intercept), len(classes))
             ledger.replan(self._budget(facts))
-            for doubt in _doubts(ledger.budget, len(y), facts.n_weights * (n_classes or 1)):
+            for doubt in doubts(ledger.budget, len(y), facts.n_weights * (n_classes or 1)):
                 warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT + 1)
         labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
@@ -354,11 +354,12 @@ def _without_values(message: str) -> str:
     )
 
 
-def _doubts(budget: Budget, n: int, weights: int) -> Iterator[str]:
-    """Yield what makes a fit questionable, as far as public facts tell."""
-    if budget.delta > 1 / n:
+def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) -> Iterator[str]:
+    """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
+    delta = budget.delta if delta is None else delta
+    if delta > 1 / n:
         yield (
-            f"delta={budget.delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
+            f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             "row would satisfy it. Choose delta well below 1/n"
         )
     rho = budget.currency.rho(budget.limit)
@@ -371,7 +372,7 @@ def _doubts(budget: Budget, n: int, weights: int) -> Iterator[str]:
         )
 
 
-def _encode(y: Any, classes: Any) -> tuple[Any, Any]:
+def encode(y: Any, classes: Any) -> tuple[Any, Any]:
     """Return the public set of classes, and the position of each label in it."""
     if classes is None:
         classes = np.unique(y)
@@ -397,7 +398,7 @@ def _columns_within(bounds: tuple[Floats, Floats], n_features: int, *, through_z
     return Columns.within(low, high, n_features)
 
 
-def _refuse_fit_parameters(unsupported: dict[str, Any]) -> NoReturn:
+def refuse_fit_parameters(unsupported: dict[str, Any]) -> NoReturn:
     names = ", ".join(sorted(unsupported))
     if "sample_weight" in unsupported:
         raise ValueError(

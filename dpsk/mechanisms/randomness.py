@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-__all__ = ["Bits", "SeededBits", "SystemBits", "bits_for"]
+__all__ = ["Bits", "SeededBits", "SystemBits", "bits_for", "generator_for"]
 
 _BUFFER_BYTES = 1 << 14
 
@@ -100,3 +100,12 @@ def bits_for(random_state: int | None) -> Bits:
             f"random_state={random_state!r} must be None (secure noise) or an integer >= 0 (reproducible, not private)"
         )
     return SeededBits(int(random_state))
+
+
+def generator_for(bits: Bits) -> np.random.Generator:
+    """Return a new NumPy generator with a key of 128 bits from this source.
+
+    For draws that need not be exact and are no noise, such as hyper-parameters from a distribution of SciPy: its floats
+    are only as good as NumPy's. What it drew tells nothing about other bits of the source.
+    """
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(bits.take(16), "little")))

@@ -1,6 +1,17 @@
 """What choosing and judging models costs: searches before they run, and accuracies that are paid for."""
 
+from ..privacy.repetition import Poisson, TruncatedNegativeBinomial
 from .score import PrivateScore, private_score
+from .search import NothingSelected, PrivateSearchCV
 from .search_cost import SearchCost, search_cost
 
-__all__ = ["PrivateScore", "SearchCost", "private_score", "search_cost"]
+__all__ = [
+    "NothingSelected",
+    "Poisson",
+    "PrivateScore",
+    "PrivateSearchCV",
+    "SearchCost",
+    "TruncatedNegativeBinomial",
+    "private_score",
+    "search_cost",
+]

@@ -16,6 +16,7 @@ from ..data import PrivateData, RawRows
 from ..mechanisms import Laplace, bits_for
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.exact import Floats
+from ..mechanisms.randomness import Bits
 from ..privacy import Budget, PrivacySpent
 from ..privacy.report import NEIGHBOURS, round_up
 from ..privacy.store import set_aside
@@ -127,6 +128,33 @@ def private_score(
     if isinstance(estimator, type) or (isinstance(estimator, BaseEstimator) and not is_classifier(estimator)):
         raise ValueError("private_score takes a fitted classifier: what else predicts has no accuracy")
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
+    counted, spent = released_successes(estimator, X, y, budget, adjacency=adjacency, ledger=ledger, bits=bits)
+    n, one, scale = counted.n_rows, counted.one, counted.scale
+    noisy = min(n * one, max(0, counted.noisy))  # cut off: no count lies beyond
+    return PrivateScore(
+        accuracy=noisy / (n * one),
+        interval=_population_interval(noisy, n, one, scale, 1 - confidence),
+        interval_on_rows=_rows_interval(noisy, n, one, scale, 1 - confidence),
+        confidence=confidence,
+        n_rows=n,
+        privacy_spent=spent,
+    )
+
+
+@dataclass(frozen=True)
+class Counted:
+    """``noisy = one * (number of correct predictions) + noise``: discrete Laplace noise with this scale."""
+
+    noisy: int
+    n_rows: int
+    one: int
+    scale: int
+
+
+def released_successes(
+    estimator: Any, X: Any, y: Any, budget: Budget, *, adjacency: str, ledger: Any, bits: Bits
+) -> tuple[Counted, PrivacySpent]:
+    """Return the noisy number of correct predictions, bought with the whole of a pure budget."""
     mechanism, query = Laplace(budget.epsilon), Successes()
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
@@ -140,16 +168,8 @@ def private_score(
         correct = np.asarray(predicted == true, dtype=np.float64)
         data = PrivateData(RawRows(correct[:, None]), filtered, bits, adjacency=adjacency)
         released = data.release(data.measure(query), mechanism)
-    n, one, scale = len(true), int(sensitivity.l1), noise_scale(sensitivity.l1, budget.epsilon)
-    noisy = min(n * one, max(0, round(float(released[0]) / query.unit)))  # cut off: no count lies beyond
-    return PrivateScore(
-        accuracy=noisy / (n * one),
-        interval=_population_interval(noisy, n, one, scale, 1 - confidence),
-        interval_on_rows=_rows_interval(noisy, n, one, scale, 1 - confidence),
-        confidence=confidence,
-        n_rows=n,
-        privacy_spent=data.report(),
-    )
+    noisy, one = round(float(released[0]) / query.unit), int(sensitivity.l1)
+    return Counted(noisy, len(true), one, noise_scale(sensitivity.l1, budget.epsilon)), data.report()
 
 
 def _predictions(estimator: Any, X: Any) -> Any:

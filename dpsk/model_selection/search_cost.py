@@ -27,7 +27,7 @@ from ..privacy.report import NEIGHBOURS, round_up
 from ..privacy.store import as_ledger
 from ..privacy.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
 
-__all__ = ["SearchCost", "search_cost"]
+__all__ = ["SearchCost", "private_step", "search_cost"]
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class _Plan:
             candidates, tried = _candidates(search)
         if isinstance(cv, Iterator):
             raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
-        models = [_private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
+        models = [private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
         for model in models:
             model._check_parameters()
         for name in ("adjacency", "ledger"):
@@ -254,7 +254,7 @@ def _splits_without_a_row(splitter: Any) -> int:
     return 0
 
 
-def _private_step(estimator: Any) -> PrivateClassifier:
+def private_step(estimator: Any) -> PrivateClassifier:
     """Return the one private estimator that a fit of this one fits once."""
     last = estimator
     while isinstance(last, Pipeline):

@@ -9,6 +9,7 @@ from typing import Any
 
 from .currencies import Currency, RenyiDP
 from .ledger import Ledger, Release
+from .repetition import BestOf
 
 __all__ = ["NEIGHBOURS", "PrivacySpent", "round_up"]
 
@@ -117,8 +118,8 @@ class PrivacySpent:
             f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
             f"data; two data sets are neighbours when {NEIGHBOURS[self.adjacency]}. Treated as public, and not "
             "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
-            f"every parameter of the estimator. {self._groups()}Nothing is promised about preprocessing steps that "
-            "learned from the data, nor about timing. Other fits on the same data, such as a model selection, "
+            f"every parameter of the {self._given_to()}. {self._groups()}Nothing is promised about preprocessing steps "
+            "that learned from the data, nor about timing. Other fits on the same data, such as a model selection, "
             "add to it."
         )
 
@@ -126,7 +127,14 @@ class PrivacySpent:
         text = f"({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differential privacy"
         if isinstance(self.currency, RenyiDP):
             return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"
+        if isinstance(self.currency, BestOf):
+            return (
+                f"{text} (as the best of a secret number of fits; that it was chosen, and its parameters, are covered)"
+            )
         return text if self.rho is None else f"{text} ({round_up(self.rho, 4)}-zCDP)"
+
+    def _given_to(self) -> str:
+        return "search" if isinstance(self.currency, BestOf) else "estimator"
 
     def _groups(self) -> str:
         try:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any, Self
 
+from .allowance import Allowance
 from .ledger import Budget, BudgetExhausted, Ledger
 from .ledger_file import LedgerError, reading, writing
 from .report import NEIGHBOURS, round_up
@@ -407,7 +408,7 @@ def set_aside(ledger: Any, budget: Budget | None, *, label: str, adjacency: str,
 
     ``ledger`` is what an estimator was given: None sets nothing aside.
     """
-    durable = as_ledger(ledger)
+    durable = ledger if isinstance(ledger, Allowance) else as_ledger(ledger)
     if durable is None:
         yield None if budget is None else Ledger(budget)
     else:

@@ -1,0 +1,233 @@
+"""One run of a private search: parameters drawn, a fit on some rows, a private score on the others."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+
+from ..estimators.base import Facts, PrivateClassifier
+from ..mechanisms import Bits, bits_for
+from ..mechanisms.exact import Integers, uniform_below
+from ..mechanisms.randomness import generator_for
+from ..privacy import Budget
+from ..privacy.allowance import Allowance
+from ..privacy.repetition import BestOf
+from .score import released_successes
+from .search_cost import private_step
+
+__all__ = ["Outcome", "Run", "Space", "fit_in_front", "require_free", "rows_of"]
+
+_SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
+_PROBES = 50
+
+
+@dataclass(frozen=True)
+class Space:
+    """Where parameters are drawn from: one of these dicts, then each parameter on its own, always with replacement."""
+
+    parts: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def of(cls, given: Any, estimator: Any) -> Space:
+        """Return the space that ``param_distributions`` stands for; raise ValueError if it is none."""
+        parts = [given] if isinstance(given, Mapping) else given
+        if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, Mapping) for part in parts):
+            raise ValueError(
+                f"param_distributions={given!r} must be a dict of lists or distributions, or a list of such"
+            )
+        prefix = _path_of_the_private_step(estimator)
+        for part in parts:
+            for name, values in part.items():
+                if name.removeprefix(prefix) in _SET_BY_THE_SEARCH:
+                    raise ValueError(
+                        f"param_distributions cannot hold {name!r}: the search sets it for all runs. Give epsilon, "
+                        "delta, ledger and random_state to PrivateSearchCV"
+                    )
+                listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+                if not hasattr(values, "rvs") and not (listed and len(values)):
+                    raise ValueError(
+                        f"param_distributions[{name!r}]={values!r} must be a list that is not empty, or a distribution "
+                        "with a method rvs, such as those of scipy.stats"
+                    )
+        return cls(tuple(dict(sorted(part.items())) for part in parts))
+
+    def draw(self, bits: Bits) -> dict[str, Any]:
+        """Return parameters, independent of all that were drawn before."""
+        generator = generator_for(bits)
+
+        def one_of(values: Any) -> Any:
+            if hasattr(values, "rvs"):
+                return values.rvs(random_state=generator)
+            return values[int(uniform_below(len(values), 1, bits)[0])]
+
+        return {name: one_of(values) for name, values in one_of(self.parts).items()}
+
+    def probes(self) -> list[dict[str, Any]]:
+        """Return all that may be drawn, or where that is too much some of it: to find mistakes before the data."""
+        if not any(hasattr(values, "rvs") for part in self.parts for values in part.values()):
+            grid = ParameterGrid(list(self.parts))
+            if len(grid) <= _PROBES:
+                return list(grid)
+        bits = bits_for(0)  # the same ones always: nothing secret depends on them
+        return [self.draw(bits) for _ in range(_PROBES)]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run comes to: everything in it is covered by the guarantee of the run."""
+
+    score: int
+    accuracy: float
+    parameters: dict[str, Any]
+    model: Any
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that the runs of one search have in common, all of it public.
+
+    Formal guarantee
+    ----------------
+    A run keeps the bounds of ``search``, whatever parameters it has: the fit and the score are covered by allowances
+    (:class:`~dpsk.privacy.allowance.Allowance`), or the run ends without an outcome. That a run failed is an outcome
+    too, the worst one; whether a fit of one of our estimators fails depends on public facts and on what it released.
+    Steps in front of it have to treat each row by itself, and to accept every row that there may be.
+    """
+
+    estimator: Any
+    search: BestOf
+    start: tuple[float, float]
+    """Epsilon and delta of a fit if they are covered; otherwise a smaller epsilon is."""
+    adjacency: str
+    private: bool
+
+    def model(self, parameters: dict[str, Any]) -> tuple[Any, PrivateClassifier]:
+        """Return an unfitted model that shows nothing while it is fitted, and its private step."""
+        model = clone(self.estimator).set_params(**clone(parameters, safe=False))
+        last = private_step(model)
+        require_free(last, self.adjacency)
+        for part in [model, *model.get_params().values()]:
+            _silence(part)
+        return model, last
+
+    def calibrated(self, last: PrivateClassifier, facts: Sequence[Facts | None]) -> None:
+        """Set the largest epsilon that is covered, with the delta that goes with it."""
+        last.set_params(delta=self.start[1])
+
+        def budgets_of(epsilon: float) -> list[Budget]:
+            last.set_params(epsilon=epsilon)
+            return [last._budget(known) for known in facts]
+
+        last.set_params(epsilon=self.search.strongest(budgets_of, self.start[0]))
+
+    def check(self, parameters: dict[str, Any]) -> None:
+        """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
+        _, last = self.model(parameters)
+        last.set_params(epsilon=self.start[0], delta=self.start[1])
+        last._check_parameters()
+        last._budget()
+
+    def score_epsilon(self) -> float:
+        """Return the largest pure epsilon of a score that is covered."""
+        return self.search.strongest(lambda epsilon: [Budget.of(epsilon, 0.0)], self.start[0])
+
+    def __call__(self, *task: Any) -> Outcome | None:
+        """Return the outcome, None if there is none. Nothing is printed, warned about, raised or recorded."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return self._outcome(*task)
+        except Exception:
+            return None
+
+    def _outcome(
+        self,
+        parameters: dict[str, Any],
+        seeds: tuple[int | None, int | None],
+        X: Any,
+        y: Any,
+        classes: Any,
+        shares: tuple[Integers, Integers],
+    ) -> Outcome:
+        """Draw nothing but noise: parameters and seeds come from outside, ``shares`` are rows to fit and to score."""
+        model, last = self.model(parameters)
+        train, held_out = shares
+        known = last.classes
+        last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
+        shown = fit_in_front(model, rows_of(X, train), y[train])
+        facts = Facts(len(train), shown.shape[1] + bool(last.fit_intercept), len(classes))
+        self.calibrated(last, [None, facts])
+        last.fit(shown, y[train])
+        counted, _ = released_successes(
+            model,
+            rows_of(X, held_out),
+            y[held_out],
+            Budget.of(self.score_epsilon(), 0.0),
+            adjacency=self.adjacency,
+            ledger=self._allowance(),
+            bits=bits_for(seeds[1]),
+        )
+        last.set_params(classes=known, ledger=None, random_state=None)
+        accuracy = min(1.0, max(0.0, counted.noisy / (counted.n_rows * counted.one)))
+        return Outcome(counted.noisy, accuracy, parameters, model)
+
+    def _allowance(self) -> Allowance:
+        return Allowance(self.search, adjacency=self.adjacency, private=self.private)
+
+
+def require_free(last: PrivateClassifier, adjacency: str) -> None:
+    """Raise ValueError unless the search can set what it has to, and the neighbours are those of the search."""
+    if last.adjacency != adjacency:
+        raise ValueError(f"adjacency={last.adjacency!r} of a candidate is not {adjacency!r}, that of the estimator")
+    for name, remedy in (("rho", "give epsilon and delta"), ("ledger", "give it"), ("random_state", "give it")):
+        if getattr(last, name) is not None:
+            raise ValueError(f"{name}={getattr(last, name)!r} of the estimator must be None: {remedy} to the search")
+    if getattr(last, "accountant", None) == "pld":
+        raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
+
+
+def rows_of(X: Any, chosen: Integers) -> Any:
+    """Return some rows of an array, a sparse matrix or a DataFrame."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[chosen]  # COO has no rows
+    return X[chosen]
+
+
+def fit_in_front(model: Any, X: Any, y: Any) -> Any:
+    """Fit the steps before the private one, and return what it will see."""
+    while isinstance(model, Pipeline):
+        front = model[:-1]
+        if front.steps:
+            X = front.fit_transform(X, y)
+            model.steps[:-1] = front.steps
+        model = model.steps[-1][1]
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _path_of_the_private_step(estimator: Any) -> str:
+    path = ""
+    while isinstance(estimator, Pipeline):
+        name, estimator = estimator.steps[-1]
+        path += f"{name}__"
+    return path
+
+
+def _silence(part: Any) -> None:
+    """Take away what would show that a fit begins: messages, callbacks, files."""
+    if not hasattr(part, "get_params") or isinstance(part, type):
+        return
+    vars(part).pop("_skl_callbacks", None)
+    shown = getattr(part, "verbose", None)
+    if isinstance(shown, bool | int):
+        part.verbose = type(shown)(0)
+    if isinstance(part, Pipeline):
+        part.memory = None

@@ -1,0 +1,329 @@
+"""Hyper-parameter search that pays for itself: the best of a secret number of runs."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from ..estimators.base import PrivateClassifier, doubts, encode, refuse_fit_parameters
+from ..estimators.parameters import require_part
+from ..mechanisms import Bits, bits_for
+from ..mechanisms.exact import Integers, permutation
+from ..mechanisms.repetitions import repetitions
+from ..privacy import Budget, PrivacySpent
+from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
+from ..privacy.store import set_aside
+from .runs import Outcome, Run, Space, fit_in_front, require_free
+from .search_cost import private_step
+
+__all__ = ["NothingSelected", "PrivateSearchCV"]
+
+
+class NothingSelected(RuntimeError):
+    """A private search came to nothing: no run was made, or the best of them had no model. It was paid for."""
+
+
+def _best_has(method: str) -> Any:
+    def check(self: Any) -> bool:
+        getattr(getattr(self, "best_estimator_", self.estimator), method)
+        return True
+
+    return available_if(check)
+
+
+class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Randomized search over hyper-parameters, all of it within one (epsilon, delta).
+
+    A secret random number of times, parameters are drawn, a model with them is fitted on a part of the rows, and its
+    accuracy on the others is measured with noise. Only the best comes out. That costs far less than to pay for every
+    fit: at epsilon = 1 in all and 20 runs on average each has 0.58 at the same delta, where 20 that are all paid have
+    0.20. :meth:`run_budget` says what a run will have.
+
+    Try the default of :class:`~dpsk.DPLogisticRegression` first: with the whole epsilon and all rows it is usually as
+    good as anything that a search finds (docs/tuning.md, with numbers).
+
+    Parameters
+    ----------
+    estimator : classifier of dpsk, or a pipeline that ends in one
+        Its ``epsilon``, ``delta`` and ``verbose`` are not used, since the search sets them. Steps in front of it have
+        to treat each row by itself and to accept every row, as anywhere else.
+    param_distributions : dict, or list of dicts
+        Names of parameters with lists, drawn from uniformly, or distributions with ``rvs``, such as those of
+        ``scipy.stats``. Draws are independent, with replacement. Of several dicts one is drawn first.
+    epsilon, delta : float, default=1.0 and 1e-6
+        The privacy guarantee of the whole search, scores and chosen parameters included. Choose delta well below
+        1/n_samples.
+    n_iter_distribution : TruncatedNegativeBinomial, Poisson or None, default=None
+        How often to try: :class:`~dpsk.model_selection.TruncatedNegativeBinomial` or
+        :class:`~dpsk.model_selection.Poisson`. None is ``TruncatedNegativeBinomial(eta=1, gamma=0.05)``, 20 runs on
+        average. A fixed number is not possible: the price is this low because nobody knows how many runs there were.
+    validation_fraction : float, default=0.2
+        The part of the rows, chosen by lot, that scores are measured on. The best model has not seen them: fitting it
+        again on all rows would cost its whole price once more.
+    n_jobs : int or None, default=None
+        How many runs at a time, as in scikit-learn.
+    ledger : PrivacyLedger, path or None, default=None
+        One budget for everything that is done with the same data (:class:`~dpsk.PrivacyLedger`), or the path of its
+        file. The whole search is one entry there, set aside before the data are touched. The ledger has to be kept in
+        (epsilon, delta), ``currency="basic"``.
+    random_state : int or None, default=None
+        None: secure randomness from the operating system. An int makes the search reproducible and NOT private.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The best model. Its ``privacy_spent_`` is that of the search; its parameters ``epsilon`` and ``delta`` say what
+        its own fit was given.
+    best_params_ : dict
+        The parameters that were drawn for it.
+    best_score_ : float
+        Its noisy accuracy on the rows held out. As the best of several it is too good on average: for a score to report
+        pay for one on other rows (:func:`~dpsk.private_score`).
+    privacy_spent_ : PrivacySpent
+        The guarantee of everything that the fit released, fixed before it.
+    classes_, n_features_in_, feature_names_in_ :
+        Those of the best model.
+
+    Formal guarantees
+    -----------------
+    (epsilon, delta)-differential privacy for each row of X and y, and for every outcome of ``fit``: the attributes
+    above, or :class:`~dpsk.model_selection.NothingSelected`. *Proof.* Which rows are held out, how many runs there are
+    and the parameters of each are drawn independently of the data. For any fixed held-out rows all runs are the same
+    mechanism, which draws its parameters first, and which keeps the bounds of the search
+    (:class:`~dpsk.privacy.allowance.Allowance`); the best of them has the guarantee that the law of their number states
+    (:mod:`dpsk.privacy.repetition`). Mixing over held-out rows changes nothing. A run that fails is an outcome with the
+    worst score and stops nothing.
+
+    How long ``fit`` takes tells about the number of runs, and nothing protects timing. Steps of a pipeline that print,
+    log or write files would count them too; ``verbose``, callbacks and ``memory`` are switched off.
+
+    References
+    ----------
+    Liu & Talwar (2019), Private selection from private candidates. Papernot & Steinke (2022), Hyperparameter tuning
+    with Renyi differential privacy. Koskela, Redberg & Wang (2024), Privacy profiles for private selection.
+
+    Examples
+    --------
+    >>> from scipy.stats import loguniform
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from dpsk import DPGradientDescentClassifier, PrivateSearchCV
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> space = {"alpha": loguniform(1e-4, 1e-1), "loss": ["log_loss", "huber_hinge"]}
+    >>> search = PrivateSearchCV(DPGradientDescentClassifier(), space, epsilon=4.0, random_state=0).fit(X, y)
+    >>> sorted(search.best_params_)
+    ['alpha', 'loss']
+    >>> search.privacy_spent_.epsilon
+    4.0
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        n_iter_distribution: Law | None = None,
+        validation_fraction: float = 0.2,
+        n_jobs: int | None = None,
+        ledger: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.param_distributions = param_distributions
+        self.epsilon = epsilon
+        self.delta = delta
+        self.n_iter_distribution = n_iter_distribution
+        self.validation_fraction = validation_fraction
+        self.n_jobs = n_jobs
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def run_budget(self) -> Budget:
+        """Return the budget of the fit in one run of the estimator as it was given: public, before any data."""
+        run, *_ = self._planned()
+        _, last = run.model({})
+        run.calibrated(last, [None])
+        return last._budget()
+
+    def _law(self) -> Law:
+        law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
+        if not isinstance(law, Law):
+            raise ValueError(
+                f"n_iter_distribution={law!r} must be None, a TruncatedNegativeBinomial or a Poisson distribution of "
+                "dpsk.model_selection: if their number were not random and secret, every run would have to be paid"
+            )
+        return law
+
+    def _planned(self) -> tuple[Run, Budget, Space]:
+        """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
+        law = self._law()
+        last: PrivateClassifier = clone(private_step(self.estimator))
+        require_part("validation_fraction", self.validation_fraction, whole=False)
+        space = Space.of(self.param_distributions, self.estimator)
+        Budget.of(self.epsilon, self.delta)  # or its error
+        private = bits_for(self.random_state).private
+        require_free(last, last.adjacency)
+
+        def budget_of(epsilon: float, delta: float) -> Budget:
+            last.set_params(epsilon=epsilon, delta=delta)
+            return last._budget()
+
+        budget = BestOf.budget(law, self.epsilon, self.delta, budget_of)
+        search: Any = budget.currency
+        run = Run(
+            self.estimator, search, law.start(search.bounds, budget.epsilon, budget.delta), last.adjacency, private
+        )
+        for parameters in [{}, *space.probes()]:
+            run.check(parameters)
+        return run, budget, space
+
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Self:
+        """Search, and keep the best model.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
+            Training data, as the estimator takes them.
+        y : array-like of shape (n_samples,)
+            Class labels. Their set is treated as public; give the estimator ``classes`` to fix it beforehand.
+        **unsupported
+            Anything else, ``sample_weight`` included, is refused with a reason unless it is None.
+
+        Returns
+        -------
+        self
+            The fitted search.
+
+        Raises
+        ------
+        NothingSelected
+            Where no run was made, as ``Poisson`` allows, or the best run has no model. This outcome is private, and
+            paid for like any other: ``privacy_spent_`` says so.
+        """
+        unsupported = {name: value for name, value in unsupported.items() if value is not None}
+        if unsupported:
+            refuse_fit_parameters(unsupported)
+        run, budget, space = self._planned()
+        bits, adjacency = bits_for(self.random_state), run.adjacency
+        with set_aside(
+            self.ledger, budget, label=type(self).__name__, adjacency=adjacency, private=bits.private
+        ) as ledger:
+            for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+                delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+            X, y, classes = self._validated(run, budget, X, y)
+            shares = self._shares(len(y), bits)
+            ledger.charge(run.search.cost, "best of a secret number of runs")
+            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
+            best = self._best(run, space, bits, X, y, classes, shares)
+        if best is None:
+            raise NothingSelected(
+                "the search came to nothing: no run was made, or none had a model; which of the two is not told. It "
+                "was paid for (privacy_spent_), and another search would add to it"
+            )
+        # what the run promised for itself is no guarantee for a model that was chosen from several
+        private_step(best.model).privacy_spent_ = self.privacy_spent_
+        self.best_estimator_, self.best_params_, self.best_score_ = best.model, best.parameters, best.accuracy
+        return self
+
+    def _best(self, run: Run, space: Space, bits: Bits, X: Any, y: Any, classes: Any, shares: Any) -> Outcome | None:
+        """Return the best outcome. How many there were is known in here only."""
+
+        def seed() -> int | None:
+            return None if bits.private else int.from_bytes(bits.take(8), "little")
+
+        tasks = [(space.draw(bits), (seed(), seed())) for _ in range(repetitions(run.search.law, bits))]
+        best: Outcome | None = None
+        with warnings.catch_warnings():  # runs in threads may leave filters as they set them
+            outcomes = Parallel(n_jobs=self.n_jobs, return_as="generator", verbose=0)(
+                delayed(run)(parameters, seeds, X, y, classes, shares) for parameters, seeds in tasks
+            )
+            for outcome in outcomes:  # the first of equals: as good as a lot, since runs are alike
+                if outcome is not None and (best is None or outcome.score > best.score):
+                    best = outcome
+        return best
+
+    def _validated(self, run: Run, budget: Budget, X: Any, y: Any) -> tuple[Any, Any, Any]:
+        """Return rows, labels and classes, checked as a fit would: what fails in a run is not told, so it fails here.
+
+        Steps in front of the estimator are tried on all rows. What is questionable is warned about once, since warnings
+        of runs would count them.
+        """
+        model, last = run.model({})
+        checked, y = last._validated(fit_in_front(model, X, y), y)
+        classes, _ = encode(y, last.classes)
+        run.calibrated(last, [None])
+        weights = (checked.shape[1] + bool(last.fit_intercept)) * (1 if len(classes) == 2 else len(classes))
+        for doubt in doubts(last._budget(), len(y), weights, delta=budget.delta):
+            warnings.warn(doubt, UserWarning, stacklevel=3)
+        if model is last and not hasattr(X, "iloc"):
+            return checked, y, classes
+        return (X if hasattr(X, "shape") else np.asarray(X)), y, classes
+
+    def _shares(self, n: int, bits: Bits) -> tuple[Integers, Integers]:
+        """Return which rows are for fits and which for scores, by lot: labels have no say."""
+        held = max(1, round(self.validation_fraction * n))
+        if n - held < 2:
+            raise ValueError(f"n_samples={n} leaves fewer than 2 rows to fit: a search needs at least 3 rows")
+        order = permutation(n, bits)
+        return np.sort(order[held:]), np.sort(order[:held])
+
+    # ------------------------------------------------------------------------------------------- the best model
+
+    @property
+    def classes_(self) -> Any:
+        """The class labels."""
+        return self._fitted().classes_
+
+    @property
+    def n_features_in_(self) -> int:
+        """The number of columns seen in ``fit``."""
+        try:
+            return int(self._fitted().n_features_in_)
+        except ValueError as unfitted:
+            raise AttributeError(f"{type(self).__name__} has no n_features_in_ before it is fitted") from unfitted
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """The names of the columns seen in ``fit``, if they had any."""
+        try:
+            return self._fitted().feature_names_in_
+        except ValueError as unfitted:
+            raise AttributeError(f"{type(self).__name__} has no feature_names_in_ before it is fitted") from unfitted
+
+    def _fitted(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def predict(self, X: Any) -> Any:
+        """Return the labels that the best model predicts."""
+        return self._fitted().predict(X)
+
+    @_best_has("predict_proba")  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of the best model."""
+        return self._fitted().predict_proba(X)
+
+    @_best_has("predict_log_proba")  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Any:
+        """Return the logarithms of the probabilities of the best model."""
+        return self._fitted().predict_log_proba(X)
+
+    @_best_has("decision_function")  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores of the best model."""
+        return self._fitted().decision_function(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        tags.non_deterministic = self.random_state is None
+        tags.classifier_tags.poor_score = True
+        return tags

@@ -1,0 +1,55 @@
+"""What one fit, or one score, inside a run of a search may promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from .ledger import Budget, Ledger
+from .repetition import BestOf
+
+__all__ = ["Allowance"]
+
+
+class Allowance:
+    """What stands in for a durable ledger within a run: it lets one budget through that the search covers.
+
+    Estimators take it as ``ledger``. It records nothing, since nobody may know how many runs there were.
+
+    Formal guarantee
+    ----------------
+    A run consists of a fit on some rows and a score on the others, each with an allowance of its own; which row is
+    where does not depend on the data. Neighbours differ in one row. If it is a row of the fit, the score is a function
+    of the fitted model, of noise and of rows that are the same for both neighbours; if it is a row of the score, the
+    model has the same distribution under both. So the run keeps every bound that its fit *and* its score keep, each
+    for its own rows, and no sum of them is due (parallel composition, McSherry 2009).
+    """
+
+    def __init__(self, search: BestOf, *, adjacency: str, private: bool) -> None:
+        self._search, self._adjacency, self._private = search, adjacency, private
+        self._spent = False
+
+    @contextmanager
+    def fit(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Ledger]:
+        """Give the filter of the one fit or score that this is for; raise ValueError if it is not covered."""
+        if self._spent:
+            raise ValueError(f"{label} asks for what was used already: a run pays for one fit and one score")
+        if budget is None or adjacency != self._adjacency or private != self._private:
+            raise ValueError(f"{label} keeps another promise than the search that it is a part of")
+        self._require_covered(budget)
+        self._spent = True
+        filtered = Ledger(budget, allows=self._require_covered)
+        try:
+            yield filtered
+        finally:
+            filtered.close()
+
+    def _require_covered(self, budget: Budget) -> None:
+        if not self._search.covers(budget):
+            raise ValueError(f"a budget kept in {budget.currency.name} is more than the search allows for a run")
+
+    def _refuse_copy(self, *_: object) -> NoReturn:
+        raise TypeError("an allowance cannot be copied or pickled: a copy would pay for a second run")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy

@@ -1,0 +1,344 @@
+"""What it costs to run something private a secret, random number of times and to show only the best.
+
+A *run* Q is drawn independently, as often as a random number K says, and what comes out is the whole outcome of the
+run with the highest score (ties are broken by lot), or nothing where K is 0. Everything that the outcome holds, score
+and parameters included, is covered by what Q guarantees (Liu & Talwar 2019; Papernot & Steinke 2022).
+
+Notation of the proofs below: p and q are the distributions of Q under two neighbours; T_p(y) is the chance that a run
+beats the outcome y under p, ties by lot, and F_p = 1 - T_p; f is the generating function of K, f(s) = E s^K. The best
+of K runs has the density p(y) f'(F_p(y)), because E K F^(K-1) = f'(F).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import conversions
+from .currencies import needs_delta, single_row_only
+from .ledger import Budget
+
+__all__ = ["BestOf", "BestOfCost", "Law", "Poisson", "TruncatedNegativeBinomial", "Within"]
+
+_UP = 1 + 1e-12
+"""More than floats lose on the way; always applied to the safe side."""
+_POINTS = 60
+"""At how many points the profile of a run is bounded for Poisson, closer to each other at small epsilon."""
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Within:
+    """What a run has to keep: (epsilon, delta)-differential privacy."""
+
+    epsilon: float
+    delta: float
+
+    def holds(self, budget: Budget) -> bool:
+        """Return whether this budget promises as much."""
+        return budget.currency.delta(budget.limit, self.epsilon) <= self.delta
+
+
+class Law(ABC):
+    """The distribution of the number of runs K."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> float:
+        """The expected number of runs."""
+
+    @abstractmethod
+    def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
+        """Return delta(epsilon) of the best of K runs that keep these bounds: the theorem. 1 where none applies."""
+
+    def pure(self, bounds: tuple[Within, ...]) -> float:
+        """Return the epsilon from which on :meth:`delta` is that of what is lost only; inf where there is none."""
+        del bounds
+        return math.inf
+
+    @abstractmethod
+    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
+        """Return bounds under which the best of K runs is (epsilon, delta)-DP, chosen for the largest budget of a run.
+
+        ``budget_of(epsilon, delta)`` is the budget of a typical run with this promise; any choice is sound.
+        """
+
+    def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
+        """Return the (epsilon, delta) from which on to look for the budget of a run; the search has those given."""
+        del bounds
+        return epsilon, delta
+
+
+@dataclass(frozen=True)
+class TruncatedNegativeBinomial(Law):
+    """K is at least 1, with P(K = k) proportional to (1 - gamma)^k * prod (l + eta)/(l + 1) over l from 1 to k - 1.
+
+    Parameters
+    ----------
+    eta : float, default=1.0
+        Above -1. 1 is the geometric distribution, 0 the logarithmic one. The smaller eta, the less a search costs, and
+        the more often it consists of very few runs.
+    gamma : float, default=0.05
+        In (0, 1): the smaller, the more runs. With eta = 1 the mean is 1/gamma.
+
+    Formal guarantee
+    ----------------
+    Let runs be (a, b)-DP with (1 - gamma) b <= gamma (e^a - 1), and (e, d)-DP. Then the best of K is
+    (e + (1 + eta) a, d * E K)-DP. *Proof.* f'(s) = f'(1) ((1 - (1 - gamma) s)/gamma)^-(1 + eta), which grows with s,
+    and f'(1) = E K. Whichever outcomes y beats are an event, so T_q <= e^a T_p + b, hence
+
+        1 - (1 - gamma) F_q = gamma + (1 - gamma) T_q <= e^a (gamma + (1 - gamma) T_p) = e^a (1 - (1 - gamma) F_p),
+
+    that is f'(F_p) <= e^((1 + eta) a) f'(F_q). So the hockey-stick divergence at e + (1 + eta) a is at most the
+    integral of f'(F_p) max(0, p - e^e q) <= E K * d. QED. This is the route of Koskela, Redberg & Wang (2024); b = 0
+    gives the (2 + eta) e of pure DP (Papernot & Steinke 2022), whose Renyi bound is looser where d > 0 (tests,
+    benchmarks/results/search.md).
+    """
+
+    eta: float = 1.0
+    gamma: float = 0.05
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "eta", _number("eta", self.eta))
+        object.__setattr__(self, "gamma", _number("gamma", self.gamma))
+        if not -1 < self.eta <= 100:
+            raise ValueError(f"eta={self.eta!r} must lie in (-1, 100]: 1 is geometric, 0 logarithmic")
+        if not 1e-4 <= self.gamma < 1:
+            raise ValueError(f"gamma={self.gamma!r} must lie in [1e-4, 1): the mean number of runs grows like 1/gamma")
+
+    @property
+    def mean(self) -> float:
+        odds, log = (1 - self.gamma) / self.gamma, -math.log(self.gamma)
+        return odds / log if self.eta == 0 else odds * self.eta / -math.expm1(-self.eta * log)
+
+    def _leak(self, epsilon: float) -> float:
+        """Return the largest b that may go with a = epsilon."""
+        return min(1.0, self.gamma / (1 - self.gamma) * math.expm1(min(epsilon, 700.0)))
+
+    def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
+        far, near = bounds
+        if near.delta > self._leak(near.epsilon):
+            return 1.0
+        pure, lost = self.pure(bounds), far.delta * self.mean
+        # (pure, lost)-DP: dominated by leaking all with chance lost, and pure DP otherwise (Kairouz et al. 2015)
+        return min(1.0, lost + (1 - min(1.0, lost)) * conversions.pure_delta(epsilon, pure))
+
+    def pure(self, bounds: tuple[Within, ...]) -> float:
+        return bounds[0].epsilon + (1 + self.eta) * bounds[1].epsilon
+
+    def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
+        return bounds[0].epsilon, bounds[0].delta
+
+    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
+        """As :meth:`Law.plan`: with a as small as a run's own guarantee at a allows, e is as large as can be."""
+        part = delta / (self.mean * _UP)
+
+        def bounds(a: float) -> tuple[Within, Within]:
+            return (Within((epsilon - (1 + self.eta) * a) / _UP, part), Within(a, self._leak(a) / _UP))
+
+        def enough(a: float) -> bool:
+            far, near = bounds(a)
+            return near.holds(budget_of(far.epsilon, far.delta))
+
+        largest = epsilon / (1 + self.eta)
+        low, high = 0.0, 0.5 * largest
+        while not enough(high):
+            low, high = high, (high + largest) / 2
+            if high > (1 - 1e-6) * largest:
+                raise ValueError(
+                    f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon, or use a larger "
+                    "gamma or a smaller eta"
+                )
+        while high - low > 1e-6 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        return bounds(high)
+
+
+@dataclass(frozen=True)
+class Poisson(Law):
+    """K is Poisson, and nothing comes out where it is 0, with a chance of exp(-mean).
+
+    Parameters
+    ----------
+    mean : float, default=10.0
+        The expected number of runs.
+
+    Formal guarantee
+    ----------------
+    f'(s) = mean * e^(mean (s - 1)). Let runs be (a, b)-DP, so that T_q <= e^a T_p + b. Then, for every outcome and
+    with v = e^(-mean T_p),
+
+        p f'(F_p) - e^e q f'(F_q) <= mean * q * (v p/q - e^(e - mean b) v^(e^a)),
+
+    which is at most mean * q * psi(p/q), the largest value over v in [0, 1]: with R = e^(e - mean b + a) that is
+    psi(r) = (1 - e^-a) r^(1 + c) R^-c for r <= R, c = 1/(e^a - 1), and r - R e^-a beyond. psi is convex, psi(0) =
+    psi'(0) = 0, so the hockey-stick divergence at e is at most
+
+        mean * integral from 0 to R of psi''(r) H(r) dr,     H(r) = integral of max(0, p - r q).
+
+    ("Nothing", with the chance e^-mean under both neighbours, adds 0.) H is convex, and bounds on the profile of a run
+    are points above it: (e^u, d), and by exchanging neighbours (e^-u, 1 - e^-u + e^-u d). So it lies below the lines
+    between such points. Every (a, b) among the bounds gives an inequality, and the best is taken. QED. The Renyi bound
+    of Papernot & Steinke (2022) is about as large, and needs runs whose Renyi divergence is known.
+    """
+
+    mean: float = 10.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mean", _number("mean", self.mean))
+        if not 0 < self.mean <= 1e4:
+            raise ValueError(f"mean={self.mean!r} must lie in (0, 10000]")
+
+    def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
+        points = {0.0: 1.0}
+        for bound in bounds:
+            ratio = math.exp(-bound.epsilon)
+            points[ratio] = 1 - ratio + ratio * bound.delta
+            points[1 / ratio] = bound.delta
+        r, h = np.array(sorted(points)), np.array([points[ratio] for ratio in sorted(points)])
+        return min(1.0, *(self._from(near, r, h, epsilon) for near in bounds if near.epsilon > 0))
+
+    def _from(self, near: Within, r: Floats, h: Floats, epsilon: float) -> float:
+        """Return the bound that goes with one (a, b), from points (r, h) above the profile of a run."""
+        a, c = near.epsilon, 1 / math.expm1(near.epsilon)
+        log_end = epsilon - self.mean * near.delta + a
+        if log_end <= 0:
+            return 1.0
+        end = math.exp(min(log_end, 700.0))
+        last = float(np.interp(end, r, h))  # constant beyond the last point
+        inside = r < end
+        r, h = np.append(r[inside], end), np.append(h[inside], last)
+        with np.errstate(divide="ignore"):
+            power = np.exp(c * (np.log(r) - log_end))  # (r/R)^c
+        value, slope = -math.expm1(-a) * r * power, power  # psi and psi': (1 - e^-a)(1 + c) = 1
+        # by parts, on each line: psi' h between its ends, less its steepness times psi
+        steepness = np.diff(h) / np.diff(r)
+        total = slope[-1] * h[-1] - slope[0] * h[0] - float(steepness @ np.diff(value))
+        return float(self.mean * total * (1 + 1e-9))
+
+    def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
+        return epsilon, self._part(delta)
+
+    def _part(self, delta: float) -> float:
+        return delta / max(1.0, self.mean)
+
+    def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
+        """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
+        needs_delta("a Poisson number of runs", delta)
+        at = [epsilon * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
+
+        def bounds(of_a_run: float) -> tuple[Within, ...]:
+            budget = budget_of(of_a_run, self._part(delta))
+            return tuple(Within(u, min(1.0, _UP * budget.currency.delta(budget.limit, u))) for u in at)
+
+        low, high = 0.5 * epsilon, epsilon
+        while self.delta(bounds(low), epsilon) > delta:
+            low, high = 0.5 * low, low
+            if low < 1e-6 * epsilon:
+                raise ValueError(f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon")
+        while high > low * (1 + 1e-6):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta(bounds(middle), epsilon) <= delta else (low, middle)
+        return bounds(low)
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise ValueError(f"{name}={value!r} must be a finite number")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class BestOfCost:
+    """The best of K runs that keep these bounds, as one release."""
+
+    law: Law
+    bounds: tuple[Within, ...]
+    epsilon = rho = mu = math.inf
+
+    def rdp(self, order: float) -> float:
+        del order
+        return math.inf  # no bound on moments follows
+
+    dominating_rdp = rdp
+
+    def delta(self, epsilon: float) -> float:
+        return self.law.delta(self.bounds, epsilon)
+
+
+@dataclass(frozen=True)
+class BestOf:
+    """A currency for one search: what adds up is the number of searches, and one is the most there is a theorem for.
+
+    Formal guarantee: that of the law of K (:meth:`Law.delta`), for runs that keep the bounds, whatever they are
+    otherwise: runs of different hyper-parameters are one mechanism that draws these first, and a mixture of mechanisms
+    that keep a bound keeps it.
+    """
+
+    law: Law
+    bounds: tuple[Within, ...]
+    name = "searches"
+
+    @classmethod
+    def budget(cls, law: Law, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> Budget:
+        """Return the budget of one search with this promise."""
+        Budget.of(epsilon, delta)  # or its error
+        bounds = law.plan(float(epsilon), float(delta), budget_of)
+        return Budget(float(epsilon), float(delta), cls(law, bounds), 1.0)
+
+    @property
+    def cost(self) -> BestOfCost:
+        """The one release that has a price."""
+        return BestOfCost(self.law, self.bounds)
+
+    def covers(self, *budgets: Budget) -> bool:
+        """Return whether a run, or a part of one, with any of these budgets keeps the bounds."""
+        return all(bound.holds(budget) for bound in self.bounds for budget in budgets)
+
+    def strongest(self, budgets_of: Callable[[float], Sequence[Budget]], upper: float) -> float:
+        """Return the largest epsilon up to ``upper``, to a millionth, whose budgets are all covered."""
+        if self.covers(*budgets_of(upper)):
+            return upper
+        low, high = upper / 2, upper
+        while not self.covers(*budgets_of(low)):
+            low, high = low / 2, low
+            if low < 1e-6 * upper:
+                raise ValueError(f"no epsilon keeps what a search with {self.law!r} asks of a run")
+        while high > low * (1 + 1e-6):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.covers(*budgets_of(middle)) else (low, middle)
+        return low
+
+    def price(self, cost: object) -> float:
+        return 1.0 if cost == self.cost else math.inf
+
+    def limit(self, epsilon: float, delta: float) -> float:
+        if self.delta(1.0, epsilon) > delta:
+            raise ValueError(f"these searches do not guarantee ({epsilon!r}, {delta!r})")
+        return 1.0
+
+    def epsilon(self, limit: float, delta: float) -> float:
+        if delta <= 0:  # pure runs: their own epsilons add up, and nothing is lost
+            pure = self.law.pure(self.bounds) * _UP
+            return pure if pure < math.inf and self.delta(limit, pure) <= 0 else math.inf
+        if limit > 1:
+            return math.inf
+        return conversions.smallest_epsilon(lambda e: self.delta(limit, e), delta, 1.0)
+
+    def delta(self, limit: float, epsilon: float) -> float:
+        return self.law.delta(self.bounds, epsilon) if limit <= 1 else 1.0
+
+    def rho(self, limit: float) -> None:
+        return None
+
+    def for_group(self, limit: float, size: int) -> float:
+        return single_row_only(limit, size, "a search", "a fit without one")
