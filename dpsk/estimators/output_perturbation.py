@@ -77,6 +77,8 @@ class _OutputPerturbation(PrivateClassifier):
             require_choice("alpha", self.alpha, ("auto",))
         else:
             require_number("alpha", self.alpha, 0, open_low=True)
+            if not 1e-12 <= self.alpha <= 1e12:
+                raise ValueError(f"alpha={self.alpha!r} must be 'auto' or lie between 1e-12 and 1e12")
 
     def _strength(self) -> float:
         return 1e-4 if isinstance(self.alpha, str) else self.alpha  # without noise theorems have nothing to say
@@ -87,7 +89,9 @@ class _OutputPerturbation(PrivateClassifier):
         require_choice("noise", self.noise, ("exact", "paper"))
         require_choice("solver", self.solver, tuple(METHODS))
         if self.radius is not None:
-            require_number("radius", self.radius, 0, open_low=True)
+            require_clip("radius", self.radius)
+        if self.data_norm is not None:
+            require_clip("data_norm", self.data_norm)
         if self.gradient_clip is not None:
             require_clip("gradient_clip", self.gradient_clip)
 

@@ -54,7 +54,8 @@ def needs_delta(name: str, delta: float) -> None:
     if not 0 < delta < 1:
         raise ValueError(
             f"delta={delta!r} must lie strictly between 0 and 1 for a budget kept in {name}; "
-            "delta = 0 needs mechanisms that are purely epsilon-private, such as output perturbation with Gamma noise"
+            "delta = 0 needs output perturbation with pure noise: OutputPerturbationLogisticRegression or "
+            "OutputPerturbationSVC"
         )
 
 

@@ -124,6 +124,8 @@ class PrivacySpent:
         )
 
     def _guarantee(self) -> str:
+        if self.delta == 0:
+            return f"pure {round_up(self.epsilon, 4)}-differential privacy (delta = 0)"
         text = f"({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differential privacy"
         if isinstance(self.currency, RenyiDP):
             return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"

@@ -17,6 +17,7 @@ from .newton import Objectives, newton
 __all__ = ["METHODS", "RandomParts", "minima"]
 
 _EPOCHS = 30
+_FARTHEST = 2.0**300
 _STEPS = 300  # of the subgradient method
 
 
@@ -48,7 +49,13 @@ def minima(
     method is stopped after a fixed number of steps, and one with a guarantee goes on from where it is.
     """
     w = np.zeros(shape) if start is None else start
-    return descend(objectives, METHODS[method](objectives, w, tolerance), tolerance)
+    return descend(objectives, near(objectives, w, tolerance, method), tolerance)
+
+
+def near(objectives: Objectives, w: Floats, tolerance: float, method: str) -> Floats:
+    """Return where a method gets, or the start where that is not a point that gradients can be computed at."""
+    found = METHODS[method](objectives, w.copy(), tolerance)
+    return found if (np.abs(found) < _FARTHEST).all() else w
 
 
 def descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
@@ -69,19 +76,31 @@ def descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
             return w
         ahead = at = w
         if accelerated:
+            half = np.maximum(lengths / 2, tolerance)
             for _ in range(math.ceil(math.sqrt(c) * math.log(8 * c))):
                 gradient_at = objectives.gradient(at)
-                if (np.linalg.norm(gradient_at, axis=0) <= tolerance).all():
-                    return at
+                if (np.linalg.norm(gradient_at, axis=0) <= half).all():
+                    ahead = at
+                    break
                 before, ahead = ahead, at - gradient_at * far / objectives.smoothness
                 at = ahead + momentum * (ahead - before)
             gradient_ahead = objectives.gradient(ahead)
-            accelerated = bool((np.linalg.norm(gradient_ahead, axis=0) <= np.maximum(lengths / 2, tolerance)).all())
+            accelerated = bool((np.linalg.norm(gradient_ahead, axis=0) <= half).all())
         if accelerated:
-            w, gradient = ahead, gradient_ahead
+            w, gradient = _helped(objectives, ahead, gradient_ahead, tolerance)
         else:
             w = w - gradient * far / objectives.smoothness
             gradient = objectives.gradient(w)
+
+
+def _helped(objectives: Objectives, w: Floats, gradient: Floats, tolerance: float) -> tuple[Floats, Floats]:
+    """Return where Newton's method gets from here, and the gradient there, if that is nearer; or what was given."""
+    if (np.linalg.norm(gradient, axis=0) <= tolerance).all():
+        return w, gradient
+    found = near(objectives, w, tolerance, "newton")
+    gradient_found = objectives.gradient(found)
+    nearer = np.linalg.norm(gradient_found, axis=0) <= np.linalg.norm(gradient, axis=0)
+    return (found, gradient_found) if nearer.all() else (w, gradient)
 
 
 def stay(objectives: Objectives, w: Floats, tolerance: float) -> Floats:

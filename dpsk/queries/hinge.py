@@ -11,12 +11,13 @@ from ..data.rows import Chunk, Rows
 from ..losses import HuberHinge
 from ..mechanisms.exact import Floats, Integers
 from ..mechanisms.randomness import Bits
-from .descent import METHODS
+from .descent import near
 from .objectives import RegularizedSum, SumOverRows, two_parts
 
 __all__ = ["hinge_minima", "smallest_gap"]
 
-_WIDEST, _NARROWER, _CORNERS = 2.0, 0.25, 13  # rounded corners that stand in for the kink
+_CORNERS = 2.0 * 0.25 ** np.arange(6)  # rounded corners that stand in for the kink
+_CORRECTED, _CORRECTIONS = 2.0 * 0.25**5, 50  # the one that is moved, and how often
 _GAP_BITS = 30  # the gaps of rows are rounded up to this part of what they may sum up to
 _PATIENCE = 10  # steps of the dual between two looks at the gap
 
@@ -44,17 +45,37 @@ def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits
         g_i = (s_i - a_i) max(0, 1 - m_i) + a_i max(0, m_i - 1).
 
     The slopes of a hinge with a rounded corner are such a_i, and only rows in the corner have a g_i: narrower and
-    narrower corners bring the gap down. Should that not suffice, ascent of the dual goes on from where it is.
+    narrower corners bring the gap down. Where many rows stay in it, as equal rows do, the corner is moved for each row
+    instead, to where it has the slope found last at the kink (the proximal method of Rockafellar 1976 on the dual).
+    Should that not suffice either, ascent of the dual goes on from where it is.
     """
-    dual, w = _Dual(what, rows, gap), np.zeros(what.shape)
-    for count in range(_CORNERS):
-        corner = HuberHinge(_WIDEST * _NARROWER**count)
-        smooth = SumOverRows(what.smoothed(corner), rows, bits=bits)
-        w = METHODS["newton" if count else method](smooth, w, math.sqrt(what.penalty * gap) / 4)
+    dual, w, enough = _Dual(what, rows, gap), np.zeros(what.shape), math.sqrt(what.penalty * gap) / 4
+    for count, h in enumerate(_CORNERS):
+        corner = HuberHinge(h)
+        w = near(SumOverRows(what.smoothed(corner), rows, bits=bits), w, enough, "newton" if count else method)
         a = np.minimum(-corner.slope(dual.margins(w)), dual.steepest)
         if dual.reached(w, a):
             return w
+    for _ in range(_CORRECTIONS):
+        moved = _Moved(what, rows, _CORRECTED, a, dual.labels)
+        w = near(moved, w, enough, "newton")
+        a = np.minimum(-moved.corner.slope(dual.margins(w) + moved.by), dual.steepest)
+        if dual.reached(w, a):
+            return w
     return _ascend(dual, a)
+
+
+class _Moved(SumOverRows):
+    """Hinges whose corners are rounded and moved by row and problem: at margin 1 the slope is -a."""
+
+    def __init__(self, what: RegularizedSum, rows: Rows, h: float, a: Floats, labels: Floats) -> None:
+        self.corner, self.by, self._signs, self._seen = HuberHinge(h), h - 2 * h * a, labels, 0
+        super().__init__(what.smoothed(self.corner), rows)
+
+    def _moved(self, chunk: Chunk, scores: Floats) -> Floats:
+        at = slice(self._seen, self._seen + len(chunk))
+        self._seen = at.stop % len(self.by)
+        return scores + self._signs[at] * self.by[at]
 
 
 class _Dual:
@@ -63,12 +84,14 @@ class _Dual:
     def __init__(self, what: RegularizedSum, rows: Rows, gap: float) -> None:
         self.what, self._gap, self._rows = what, gap, rows
         self._sums, self.steepest = SumOverRows(what, rows), np.empty((rows.n_rows, what.shape[1]))
+        self.labels = np.empty_like(self.steepest)
 
-        def steepest(chunk: Chunk, at: slice) -> None:
+        def facts(chunk: Chunk, at: slice) -> None:
             _, factor, limit = self._sums.scales(chunk)
             self.steepest[at] = np.minimum(1.0, limit / factor)[:, None]
+            self.labels[at] = np.stack(list(self._sums.labels(chunk)), axis=1)
 
-        self._visit(steepest)
+        self._visit(facts)
 
     def _visit(self, look: Callable[[Chunk, slice], None]) -> None:
         start = 0
@@ -83,13 +106,13 @@ class _Dual:
 
     def margins(self, w: Floats) -> Floats:
         """Return the margins of the shortened rows."""
-        margins = np.empty_like(self.steepest)
+        scores = np.empty_like(self.steepest)
 
         def look(chunk: Chunk, at: slice) -> None:
-            margins[at] = self._sums.scores(chunk, w) * np.stack(list(self._sums.labels(chunk)), axis=1)
+            scores[at] = self._sums.scores(chunk, w)
 
         self._visit(look)
-        return margins
+        return scores * self.labels
 
     def pulled(self, a: Floats) -> Floats:
         """Return v, the sum of a times labels times rows."""
@@ -99,7 +122,7 @@ class _Dual:
             nonlocal start
             at, (_, factor, limit) = slice(start, start + len(chunk)), self._sums.scales(chunk)
             start = at.stop
-            pairs = zip(a[at].T, self._sums.labels(chunk), strict=True)
+            pairs = zip(a[at].T, self.labels[at].T, strict=True)
             return [np.minimum(a_k * factor, limit) * labels for a_k, labels in pairs]
 
         return self._sums.pull(residuals)
@@ -109,7 +132,7 @@ class _Dual:
         what, margins, unit = self.what, self.margins(w), self._gap * 2.0**-_GAP_BITS
         each = (self.steepest - a) * np.maximum(0, 1 - margins) + a * np.maximum(0, margins - 1)
         # sums of integers, so that no order of the rows decides
-        whole = np.ceil(np.minimum(each / unit, 2.0 ** (_GAP_BITS + 1))).astype(np.int64).sum(axis=0) * unit
+        whole = np.ceil(np.fmin(each / unit, 2.0 ** (_GAP_BITS + 1))).astype(np.int64).sum(axis=0) * unit
         at = sum(two_parts(w))  # where the margins were computed
         off = np.linalg.norm(what.penalty * at - self.pulled(a), axis=0) + _rounding(what)
         hidden = what.n_rows * (1 + what.longest * what.farthest) * 2.0**-48

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
 
@@ -51,9 +52,9 @@ class Minimizer(Statistic):
     Let w and w' minimise F and F', which differ in row i. F is ``penalty``-strongly convex, so
     ``penalty ||w - w'|| <= ||grad F(w') - grad F'(w')|| = ||grad f_i(w')||`` (the triangle inequality doubles it for a
     replaced row; Chaudhuri, Monteleoni & Sarwate 2011). That gradient is at most ``clip``, and at most what the loss
-    can reach at the minimiser, ``longest * |phi'(-longest * W)|``: the minimiser's own gradient is 0 and its value at
-    most that at 0, hence ``||w'|| <= W = min(n clip, sqrt(2 n phi(0) penalty)) / penalty``. (That alone bounds the
-    squared hinge.)
+    can reach at the minimiser, ``longest * |phi'(-longest * W)|`` with ``||w'|| <= W``
+    (:attr:`RegularizedSum.farthest`). Losses are flattened there: that changes nothing at either minimiser. (It is what
+    bounds the squared hinge.)
 
     The point returned is within ``near`` of the minimiser, fixed beforehand: its gradient, computed from exact sums
     plus a bound on rounding, is at most ``penalty * near``, or a duality gap at most ``penalty * near^2 / 2``, and the
@@ -77,10 +78,11 @@ class Minimizer(Statistic):
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method={method!r} must be one of {', '.join(map(repr, METHODS))}")
-        self.objective = what = RegularizedSum(loss, n_rows, n_parameters, clip, longest, penalty)
-        self.method, penalty = method, what.penalty
+        what = RegularizedSum(loss, n_rows, n_parameters, clip, longest, penalty)
         steepest = float(abs(what.one.slope(np.array([-what.longest * what.farthest]))[0])) * (1 + 2.0**-40)
-        self.moved = min(what.clip, what.longest * steepest) / penalty
+        self.objective = what = dataclasses.replace(what, clip=min(what.clip, what.longest * steepest))
+        self.method, penalty = method, what.penalty
+        self.moved = what.clip / penalty
         self._smooth = math.isfinite(what.smoothness)
         if self._smooth:
             finest = what.finest(what.farthest)

@@ -97,8 +97,12 @@ class RegularizedSum:
 
     @property
     def farthest(self) -> float:
-        """A bound on the norm of each minimiser: its gradient is 0, and its value at most that at 0."""
-        return min(self.n_rows * self.clip / self.penalty, math.sqrt(2 * self.at_zero / self.penalty))
+        """A bound on the norm of each minimiser w.
+
+        Its gradient is 0, so penalty ||w|| <= n clip; and by strong convexity F(0) >= F(w) + penalty/2 ||w||^2, where
+        F(w) >= penalty/2 ||w||^2.
+        """
+        return min(self.n_rows * self.clip / self.penalty, math.sqrt(self.at_zero / self.penalty)) * (1 + 2.0**-40)
 
     def rounding(self, linear: float = 0.0) -> float:
         """Return a bound on the error of a computed gradient; ``linear`` bounds the length of a linear term's.
@@ -117,7 +121,7 @@ class RegularizedSum:
         They are no finer than floats, and their second part no finer than 2^-60.
         """
         p = self.n_parameters
-        return self.smoothness * p * max(1, p / 512) * 2.0**-52 * longest_w
+        return self.smoothness * p * (max(1, p / 512) * 2.0**-52 * longest_w + 2.0**-400)
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError unless these rows are such as it was prepared for."""
@@ -142,8 +146,8 @@ class SumOverRows:
     def gradient(self, w: Floats) -> Floats:
         if not np.array_equal(self._last[0], w):
             first, second = two_parts(w)
-            self._last = w, self._of_losses(first, second) + self.convexity * (first + second) + self._linear
-        return self._last[1]
+            self._last = w.copy(), self._of_losses(first, second) + self.convexity * (first + second) + self._linear
+        return self._last[1].copy()
 
     def parts(self) -> list[Callable[[Floats], Floats]]:
         """Return the gradients over random parts of the rows, in multiples of their size; without a linear term."""
@@ -276,7 +280,7 @@ class SumOverRows:
         """
         what, (start, step) = self._what, chunk.products_along(line)
         size, factor, limit = self.scales(chunk)
-        scores = size[:, None] * _columns(start + at * step)
+        scores = self._moved(chunk, size[:, None] * _columns(start + at * step))
         for at_k, labels in zip(scores.T, self.labels(chunk), strict=True):
             slopes = what.one.derivative(at_k, labels) * factor
             clipped = np.minimum(np.maximum(slopes, -limit), limit)
@@ -286,6 +290,10 @@ class SumOverRows:
                 return np.where(flat, 0.0, what.one.second_derivative(at_k, labels))
 
             yield clipped, curvatures
+
+    def _moved(self, chunk: Chunk, scores: Floats) -> Floats:
+        """Return the scores that losses are taken of; called once per chunk and pass."""
+        return scores
 
     def _line(self, start: Floats, step: Floats) -> Line:
         """Return the line of two parts of weights, in the shape that chunks take."""

@@ -80,6 +80,7 @@ class OutputPerturbation:
             penalty=alpha * data.n_rows,
             method=self.method,
         )
+        noise.check(minimum.sensitivity(data.adjacency), shape)  # before all the work
         w = data.release(data.measure(minimum), noise)
         if self.radius is not None:
             w = w * np.minimum(1.0, self.radius / np.maximum(np.linalg.norm(w, axis=0), self.radius))
