@@ -7,6 +7,7 @@ from .estimators import (
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPSecondOrderClassifier,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "DPSecondOrderClassifier",
     "LedgerError",
     "ObjectivePerturbationClassifier",
     "PrivacyLedger",

@@ -61,6 +61,11 @@ class Loss(ABC):
         """A bound on how fast second derivatives change: the spectral norm of the third; ``inf`` where they jump."""
         return math.inf
 
+    @property
+    def concavity(self) -> float:
+        """A bound on how far below 0 second derivatives are: 0 for a convex loss."""
+        return self.smoothness
+
     @abstractmethod
     def margins(self, scores: Floats, y: Labels) -> Floats:
         """Return a linear function of each row's scores, in their shape."""
@@ -119,7 +124,6 @@ class MarginLoss(Loss):
 
     @property
     def concavity(self) -> float:
-        """A bound on -phi'': 0 for a convex phi."""
         return self.smoothness if self.corner(np.ones(1)) is None else 0.0
 
     def curvature_below(self, steepness: float) -> float:
@@ -311,6 +315,7 @@ class Softmax(Loss):
     n_classes: int
     lipschitz = math.sqrt(2)
     smoothness = 0.5
+    concavity = 0.0
 
     @property
     def typical_curvature(self) -> float:
@@ -364,6 +369,10 @@ class OneVsRest(Loss):
     @property
     def jerk(self) -> float:
         return self.loss.jerk / self.n_classes
+
+    @property
+    def concavity(self) -> float:
+        return self.loss.concavity / self.n_classes
 
     def _signs(self, y: Labels) -> Floats:
         signs = np.full((len(y), self.n_classes), -1.0, order="F")

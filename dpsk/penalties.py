@@ -31,6 +31,10 @@ class Penalty(Protocol):
         """Return the gradient at w."""
 
     @property
+    def concavity(self) -> float:
+        """A bound on how far below 0 the second derivative is."""
+
+    @property
     def jerk(self) -> float:
         """A bound on the third derivative."""
 
@@ -53,6 +57,7 @@ class L2:
     def smoothness(self) -> float:
         return self.alpha
 
+    concavity = 0.0
     jerk = 0.0
 
     def value(self, w: Floats) -> float:
@@ -93,6 +98,10 @@ class Bounded:
     @property
     def smoothness(self) -> float:
         return 2 * self.alpha
+
+    @property
+    def concavity(self) -> float:
+        return self.alpha / 2
 
     @property
     def jerk(self) -> float:

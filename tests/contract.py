@@ -9,6 +9,7 @@ from dpsk import (
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPSecondOrderClassifier,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
 )
@@ -17,7 +18,8 @@ ADAPTIVE = [DPAGDLogisticRegression, DPAGDSVC]
 STANDARDISING = [DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier]
 SAMPLED = [DPLineSearchClassifier, DPSGDClassifier]
 PERTURBING = [ObjectivePerturbationClassifier]
-ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *PERTURBING]
+SECOND_ORDER = [DPSecondOrderClassifier]
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *PERTURBING, *SECOND_ORDER]
 each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
 each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in PERTURBING])
 each_with_rho = pytest.mark.parametrize("Estimator", [*ADAPTIVE, *STANDARDISING])

@@ -5,6 +5,7 @@ from .default import DPLinearSVC, DPLogisticRegression
 from .gradient_descent import DPGradientDescentClassifier
 from .line_search import DPLineSearchClassifier
 from .objective_perturbation import ObjectivePerturbationClassifier
+from .second_order import DPSecondOrderClassifier
 from .sgd import DPSGDClassifier
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "DPSecondOrderClassifier",
     "ObjectivePerturbationClassifier",
 ]

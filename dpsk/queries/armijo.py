@@ -32,9 +32,9 @@ class ArmijoGains(Query):
     :class:`~dpsk.queries.GradientSum` descends on, divided by the length of the step. For a convex margin loss each
     row's loss is flattened to a slope of clip/||x||, which stays convex. Other losses need not have such an objective:
     there the gain of a row that is never clipped, because its slope is at most clip/||x|| everywhere, is the difference
-    of its losses; for other rows the clipped slope along the line is integrated from end to end by the trapezoidal rule.
-    Either way no gain per unit exceeds ``clip``, whatever the step: one noise fits all steps, and relative to the gain
-    it shrinks with the step.
+    of its losses; for other rows the clipped slope is integrated from end to end by the trapezoidal rule. Either way no
+    gain per unit exceeds ``clip``, whatever the step: one noise fits all steps, and relative to the gain it shrinks
+    with the step.
 
     ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
 

@@ -46,7 +46,7 @@ def run(
             if on_iterate is not None and on_iterate(last) is True:
                 break
     except StopIteration as end:
-        if on_return is not None:
+        if on_return is not None and last is not None:
             on_return(end.value)
     except BudgetExhausted as error:
         if last is None:

@@ -37,14 +37,15 @@ class Certificate:
     """
 
     reached: bool
-    eps_g: float
-    eps_h: float
+    eps_g: float | None
+    eps_h: float | None
     confidence: float
     longest: float | None = None
     gradient_norm: float | None = None
     gradient_error: float | None = None
     eigenvalue: float | None = None
     eigenvalue_error: float | None = None
+    smallest_possible: float | None = None
 
     @property
     def gradient_bound(self) -> float | None:
@@ -55,21 +56,22 @@ class Certificate:
 
     @property
     def eigenvalue_bound(self) -> float | None:
-        """What no eigenvalue of the true Hessian is below."""
-        if self.eigenvalue is None or self.eigenvalue_error is None:
+        """What no eigenvalue of the true Hessian is below: from the noisy one, or from the loss and the penalty alone
+        (``smallest_possible``), which says more where these are nearly convex.
+        """
+        if self.eigenvalue is None or self.eigenvalue_error is None or self.smallest_possible is None:
             return None
-        return self.eigenvalue - self.eigenvalue_error
+        return max(self.eigenvalue - self.eigenvalue_error, self.smallest_possible)
 
     def statement(self) -> str:
         """Return this as a paragraph."""
-        tolerances = f"gradient norm <= {self.eps_g:.3g}, eigenvalues >= {-self.eps_h:.3g}"
-        if not self.reached:
-            return f"The budget ended before the tolerances were reached ({tolerances}): nothing is known of the point."
+        if not self.reached or self.eps_g is None or self.eps_h is None:
+            return "The fit ended before the tolerances were reached: nothing is known of the point."
         return (
-            f"The tolerances were reached ({tolerances}): the noisy gradient has norm {self.gradient_norm:.3g}, the "
-            f"smallest eigenvalue of the noisy Hessian is {self.eigenvalue:.3g}. With probability at least "
-            f"{self.confidence:g} the true gradient norm is at most {self.gradient_bound:.3g} and no eigenvalue of the "
-            f"true Hessian is below {self.eigenvalue_bound:.3g}."
+            f"The tolerances were reached (gradient norm <= {self.eps_g:.3g}, eigenvalues >= {-self.eps_h:.3g}): the "
+            f"noisy gradient has norm {self.gradient_norm:.3g}, the smallest eigenvalue of the noisy Hessian is "
+            f"{self.eigenvalue:.3g}. With probability at least {self.confidence:g} the true gradient norm is at most "
+            f"{self.gradient_bound:.3g} and no eigenvalue of the true Hessian is below {self.eigenvalue_bound:.3g}."
         )
 
 

@@ -34,8 +34,8 @@ _MODULES_FOR_SOLVERS = {
     "typing",
 }
 _NAMES_OUTSIDE = {
-    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol", "Sequence",
-    "annotations", "dataclass", "eigsh", "field", "replace",
+    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol",
+    "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
 }  # fmt: skip
 _NAMES_INSIDE = {
     "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "Bounded", "BudgetExhausted", "Certificate", "Columns", "Cost",
