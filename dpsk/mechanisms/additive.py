@@ -73,9 +73,9 @@ class SymmetricGaussian(Mechanism):
     Replacing A by (A + A^T)/2 is an orthogonal projection, so neighbours' matrices stay within the l2 (Frobenius)
     sensitivity. The map of a symmetric S to the vector of S_jj and sqrt(2) S_jk, j < k, keeps that norm; N(0, sigma^2)
     in each of its entries is the Gaussian mechanism, mu-GDP. What is released is computed from that vector: S_jj,
-    rounded, and sqrt(2) times an entry: 2 S_jk = A_jk + A_kj with noise of standard deviation sqrt(2) sigma, rounded and
-    halved. Both are integers before the noise, so rounding the noise is rounding what it was added to. sqrt(2) sigma is
-    rounded up to an integer, which adds noise to these entries.
+    rounded, and sqrt(2) times an entry: 2 S_jk = A_jk + A_kj with noise of standard deviation sqrt(2) sigma, rounded
+    and halved. Both are integers before the noise, so rounding the noise is rounding what it was added to. sqrt(2)
+    sigma is rounded up to an integer, which adds noise to these entries.
     """
 
     mu: float

@@ -54,9 +54,9 @@ class HessianSum(Query):
     factor of sqrt(p) is lost, because ``||x x^T||`` is ||x||^2 in both norms.
 
     A replaced row adds ``-a u u^T`` to ``b v v^T`` for unit vectors u and v, in norm^2 ``||a||^2 + ||b||^2 - 2 (a.b)
-    (u.v)^2``. If phi is convex, no entry of c_i is negative (they are cut at 0), a.b >= 0 and the norm is at most sqrt(2)
-    clip. Else a.b >= -||a|| ||b||, and the norm is at most 2 clip. With a single block whose negative contributions are
-    cut at m <= clip, a and b of opposite signs are at most clip and m long, and the norm is at most
+    (u.v)^2``. If phi is convex, no entry of c_i is negative (they are cut at 0), a.b >= 0 and the norm is at most
+    sqrt(2) clip. Else a.b >= -||a|| ||b||, and the norm is at most 2 clip. With a single block whose negative
+    contributions are cut at m <= clip, a and b of opposite signs are at most clip and m long, and the norm is at most
     ``max(sqrt(2) clip, clip + m)``. That m is ``clip * concavity/smoothness``.
     """
 
@@ -81,8 +81,8 @@ class HessianSum(Query):
     def rounding(self, n_parameters: int) -> float:
         """Return a bound on what rounding does to one row's part, in spectral norm, where norms are below 2^100.
 
-        Entries of r_i are off by 1/2, so r_i r_i^T by ``||r_i|| sqrt(p) + p/4``, where ||r_i|| is at least 2^11; weights
-        are off by sqrt(K), in units of at least 2^-36 clips.
+        Entries of r_i are off by 1/2, so r_i r_i^T by ``||r_i|| sqrt(p) + p/4``, where ||r_i|| is at least 2^11;
+        weights are off by sqrt(K), in units of at least 2^-36 clips.
         """
         of_row = math.sqrt(n_parameters) * 2.0**-11 + n_parameters * 2.0**-23
         return self.clip * (2 * of_row + math.sqrt(self.loss.n_classes or 1) * 2.0**-10)

@@ -177,7 +177,7 @@ class SecondOrder:
                         return Certificate(True, task.eps_g, task.eps_h, self.confidence, longest, *known)
                     short = (_T2 if self.line_search else 2) * -eigenvalue / task.known.jerk
                     steps = self.candidates(short, _LONGER_H)
-                    direction = p if np.vdot(p, gradient) > 0 else -p  # what is gone against, as with a gradient
+                    direction = math.copysign(1.0, float(np.vdot(p, gradient))) * p  # gone against, like a gradient
                     required = _C_H / 2 * np.square(steps) * -eigenvalue
                 w = w - self.step(task, plan, w, direction, steps, required) * direction
                 yield w
@@ -188,7 +188,7 @@ class SecondOrder:
         steps: Floats = short * 0.5 ** np.arange(-longer if self.line_search else 0, 1)
         return steps
 
-    def step(self, task: Task, plan: Plan, w: Floats, direction: Floats, steps: Floats, required: Floats) -> float:
+    def step(self, task: Task, plan: Plan, w: Floats, direction: Floats, steps: Floats, required: Floats) -> np.float64:
         """Return how far to go against ``direction``: the first step that decreases the objective as required. The
         last, short one where nothing is searched for or found, or the budget does not buy a search.
         """
@@ -197,8 +197,8 @@ class SecondOrder:
             batch = task.data.subsample(self.sampling, [search], "search")
             start = Start(task.loss, task.penalty, w, direction, (task.known.gradient, 0.0))
             index = backtrack(batch, start, search, steps, required)
-            return float(steps[min(index, len(steps) - 1)])
-        return float(steps[-1])
+            return np.float64(steps[min(index, len(steps) - 1)])
+        return np.float64(steps[-1])
 
     def gradient(self, task: Task, plan: Plan, w: Floats, count: int) -> tuple[Floats, Floats, float]:
         """Return the weights as they are evaluated, the noisy gradient there, and a bound on its error."""
