@@ -199,8 +199,9 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         # the order of the budget is chosen for the first phase, with a guess where nothing is known
         known = Constants.of(self._loss(2), self._penalty(), longest or 2.0)
         eps_g = self.eps_g or known.gradient / 50
-        steps, _ = solver.planned_steps(known, eps_g, self.eps_h or math.sqrt(known.jerk * eps_g))
-        return replace(solver, batches=float(min(2 * steps, 10_000)))
+        count = solver.few_steps if solver.phases == 2 else solver.most_steps
+        steps, _ = count(known, eps_g, self.eps_h or math.sqrt(known.jerk * eps_g))
+        return replace(solver, batches=float(min(2 * steps, 2_000)))
 
     def _returned(self, known: Certificate) -> None:
         self.certificate_ = known

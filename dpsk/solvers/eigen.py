@@ -12,7 +12,7 @@ from ..mechanisms.exact import Floats
 __all__ = ["smallest_eigenpair"]
 
 _DENSE = 300  # up to which size all eigenvalues are computed
-_ACCURACY = 1e-6
+_ACCURACY, _VECTORS, _RESTARTS = 1e-6, 60, 30
 
 
 def smallest_eigenpair(blocks: Floats, shape: tuple[int, ...]) -> tuple[float, Floats]:
@@ -35,7 +35,7 @@ def _of_block(block: Floats) -> tuple[float, Floats]:
         slack = _ACCURACY * float(np.abs(block).max())
         start = np.cos(np.arange(p, dtype=np.float64))  # Lanczos' method would draw one at random
         try:
-            values, vectors = eigsh(block, k=1, which="SA", v0=start, tol=_ACCURACY)
+            values, vectors = eigsh(block, k=1, which="SA", v0=start, tol=1e-4, ncv=_VECTORS, maxiter=_RESTARTS)
             value = float(values[0]) - slack * math.sqrt(p)
             np.linalg.cholesky(block - value * np.eye(p))
             return value, vectors[:, 0]

@@ -37,8 +37,10 @@ _C1, _C2, _C = 0.1, 0.05, 0.1
 _C_G, _C_H = 0.25, 0.25
 _T2 = 1.5 * (1 - _C - _C_H) + 3 * math.sqrt((1 - _C - _C_H) ** 2 / 4 - 2 * _C2 / 3)
 _LONGER_G, _LONGER_H = 6, 3  # halvings from the first to the shortest step of a search
+_SURE = 2.0  # by how many scales of its noise a decrease has to exceed what is required
 _FEWEST = 20  # steps that the budget of a phase buys at least, however small the tolerances are
-_FINEST = 40  # quarters of an octave below the largest gradient that a default tolerance may be
+# A default tolerance lies between these parts of the largest gradient: much coarser, and the start would be good enough
+_COARSEST, _FINEST = 2.0**-4, 2.0**-12
 _NOISE = 0.8  # of a planned gradient, at most, relative to the tolerance
 
 
@@ -185,16 +187,20 @@ class SecondOrder:
 
     def candidates(self, short: float, longer: int) -> Floats:
         """Return the steps that are tried, down to the short one."""
-        steps: Floats = short * 0.5 ** np.arange(-longer if self.line_search else 0, 1)
+        steps: Floats = short * np.power(0.5, np.arange(-longer if self.line_search else 0, 1))
         return steps
 
     def step(self, task: Task, plan: Plan, w: Floats, direction: Floats, steps: Floats, required: Floats) -> np.float64:
-        """Return how far to go against ``direction``: the first step that decreases the objective as required. The
-        last, short one where nothing is searched for or found, or the budget does not buy a search.
+        """Return how far to go against ``direction``: the first step that decreases the objective as required, and by
+        so much more that noise alone would seldom do. The last, short one where nothing is searched for or found, or
+        the budget does not buy a search.
         """
         search = AboveThreshold(plan.search, len(steps))
         if len(steps) > 1 and task.data.remaining >= self.price(task.data, search):
             batch = task.data.subsample(self.sampling, [search], "search")
+            replaced = 2 if batch.adjacency == "replace" else 1
+            noise = 4 * task.known.gradient * replaced / (plan.search * batch.n_rows)  # of a gain per unit of length
+            required = required + _SURE * noise * steps * float(np.linalg.norm(direction))
             start = Start(task.loss, task.penalty, w, direction, (task.known.gradient, 0.0))
             index = backtrack(batch, start, search, steps, required)
             return np.float64(steps[min(index, len(steps) - 1)])
@@ -248,22 +254,22 @@ class SecondOrder:
             known.start / max(of_curvature, known.start / most)
         )
 
-    def planned_steps(self, known: Constants, eps_g: float, eps_h: float) -> tuple[int, int]:
-        """Return the same for the first phase: optimistic where another follows."""
-        steps, curved = self.most_steps(known, eps_g, eps_h)
-        if self.phases == 1:
-            return steps, curved
+    def few_steps(self, known: Constants, eps_g: float, eps_h: float) -> tuple[int, int]:
+        """Return how many an optimist plans: the root of that, or the cube root where steps are searched for."""
         root = 1 / 3 if self.line_search else 1 / 2
+        steps, curved = self.most_steps(known, eps_g, eps_h)
         return math.ceil(steps**root), math.ceil(curved**root)
 
     def plans(self, task: Task) -> list[Plan]:
         """Return the plan of each phase."""
-        known, whole = task.known, task.data.remaining
-        first = self.first_phase * whole if self.phases == 2 else whole
-        plans = [self.plan(task, first, whole - first, *self.planned_steps(known, task.eps_g, task.eps_h))]
-        if self.phases == 2:
-            plans.append(self.plan(task, whole - first, 0.0, *self.most_steps(known, task.eps_g, task.eps_h)))
-        return plans
+        whole, tolerances = task.data.remaining, (task.known, task.eps_g, task.eps_h)
+        if self.phases == 1:
+            return [self.plan(task, whole, 0.0, *self.most_steps(*tolerances))]
+        first, rest = self.first_phase * whole, (1 - self.first_phase) * whole
+        return [
+            self.plan(task, first, rest, *self.few_steps(*tolerances)),
+            self.plan(task, rest, 0.0, *self.most_steps(*tolerances)),
+        ]
 
     def plan(self, task: Task, amount: float, reserve: float, steps: int, curved: int) -> Plan:
         """Return what ``amount`` buys for so many steps.
@@ -289,16 +295,16 @@ class SecondOrder:
         return (1 - self.hessian_share) * amount / (1 + (self.search_share if self.line_search else 0.0)) * (1 - 1e-9)
 
     def tolerances(self, data: PrivateData, known: Constants, shape: tuple[int, ...]) -> tuple[float, float]:
-        """Return eps_g and eps_h. Where none is given, the smallest gradient for which the plan of the first phase can
-        keep noise below half of it; that follows from public facts.
+        """Return eps_g and eps_h. Where none is given, the smallest gradient that noise lets us see if few steps are
+        enough; that follows from public facts.
         """
         eps_g = self.eps_g
         if eps_g is None:
             share = self.share_of_gradients(data.remaining * (self.first_phase if self.phases == 2 else 1.0))
-            eps_g = known.gradient / 4
-            for _ in range(_FINEST):
+            eps_g = _COARSEST * known.gradient
+            while eps_g > _FINEST * known.gradient:
                 finer = eps_g * 2.0**-0.25
-                steps, curved = self.planned_steps(known, finer, self.eps_h or math.sqrt(known.jerk * finer))
+                steps, curved = self.few_steps(known, finer, self.eps_h or math.sqrt(known.jerk * finer))
                 if (max(steps, curved) + 1) * self.price_of_noise(data, known, _NOISE * finer, shape) > share:
                     break
                 eps_g = finer
