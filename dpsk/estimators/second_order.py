@@ -80,8 +80,7 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
 
     References
     ----------
-    Differentially private optimization for smooth non-convex ERM. Wang & Xu (2021), Escaping saddle points of empirical
-    risk privately and scalably via DP-trust region method.
+    Gao & Wright (2023), Differentially private optimization for smooth nonconvex ERM.
 
     Examples
     --------

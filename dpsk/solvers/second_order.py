@@ -1,7 +1,7 @@
-"""Second-order private descent for smooth losses that need not be convex (Differentially private optimization for
-smooth non-convex ERM: Algorithms 1 to 3, mini-batches and two phases).
+"""Second-order private descent for smooth losses that need not be convex (Gao & Wright 2023: Algorithms 1 to 3,
+mini-batches and two phases).
 
-Read :meth:`SecondOrder.iterates` beside Algorithm 3. Six methods are one design: the direction is the noisy gradient,
+Read :meth:`SecondOrder.descent` beside Algorithm 3. Six methods are one design: the direction is the noisy gradient,
 or, where that is short, the noisy Hessian's most negative curvature; the step is short, or found by a private search
 (``line_search``); derivatives are those of all rows, or of random batches (``sampling``); there is one phase, or an
 optimistic one first (``phases``). What differs from the paper is listed in docs/departures.md: descent starts at 0,
