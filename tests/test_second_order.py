@@ -198,6 +198,20 @@ def test_every_release_is_paid_for_the_last_gradient_and_hessian_included():
     assert data.report().charged < data.report().limit, "it stopped early, and reports its cap"
 
 
+def test_one_fixed_matrix_is_released_however_many_products_lanczos_takes(monkeypatch):
+    """Noise drawn anew for every product would be a release each."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 320)) / 18, rng.choice([-1.0, 1.0], 400)
+    drawn = []
+    draw = SymmetricGaussian.__call__
+    monkeypatch.setattr(SymmetricGaussian, "__call__", lambda *args: drawn.append(draw(*args)) or drawn[-1])
+    data = behind_door(X, y, 1e4, fit_intercept=False)
+    _, certificate = solve(SecondOrder(eps_g=0.5, eps_h=0.1, longest=1.0), data)
+    assert certificate.reached
+    assert len(drawn) == releases(data)["Hessian"] == 1
+    assert drawn[0].shape == (320, 320)
+
+
 def test_the_number_of_steps_is_public():
     """Descent starts at 0, where the objective is log 2 or 1/2 whatever the rows: plans do not look at them."""
     solver = SecondOrder(eps_g=0.03, longest=1.0)
