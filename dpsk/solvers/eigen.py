@@ -19,8 +19,8 @@ def smallest_eigenpair(blocks: Floats, shape: tuple[int, ...]) -> tuple[float, F
     """Return the smallest eigenvalue of a block-diagonal matrix, and its eigenvector as weights of ``shape``.
 
     Large blocks are left to Lanczos' method, which may miss the smallest eigenvalue: what it finds is checked by a
-    Cholesky factorisation, and if it fails, or did not converge, all eigenvalues are computed. The value is less than
-    the true one by at most a millionth of the largest entry's size.
+    Cholesky factorisation, and if it fails, or did not converge, all eigenvalues are computed. The value is never above
+    the true one, and below it by a millionth of the largest entry times the root of the size at most.
     """
     pairs = [_of_block(block) for block in blocks]
     k = int(np.argmin([value for value, _ in pairs]))
