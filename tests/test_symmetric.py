@@ -53,12 +53,11 @@ def test_it_is_the_same_in_every_direction_of_the_space_of_symmetric_matrices(fa
         assert kstest(sample[:, 0, 2] / sigma * math.sqrt(2), "norm").pvalue > ALLOWED
 
 
-def test_entries_are_independent():
-    """Correlations of 4,000 independent pairs exceed 6.2/sqrt(4000) with probability below 1e-9 each."""
-    sample = noise()
-    entries = sample[:, *np.triu_indices(3)]
-    correlations = np.corrcoef(entries.T) - np.eye(6)
-    assert np.abs(correlations).max() < 6.2 / math.sqrt(4000)
+def test_entries_are_independent_within_a_block_and_between_blocks():
+    """Correlations of 4,000 independent pairs exceed 6.8/sqrt(4000) with probability below 1e-11 each."""
+    entries = noise(blocks=(2,))[..., *np.triu_indices(3)].reshape(4000, 12)
+    correlations = np.corrcoef(entries.T) - np.eye(12)
+    assert np.abs(correlations).max() < 6.8 / math.sqrt(4000)
 
 
 def test_spectral_noise_is_what_the_issue_promises():
