@@ -103,6 +103,9 @@ def test_whatever_a_loss_returns_the_bound_holds(returned):
             return np.where(margin > 0, returned, 0.1)
 
     check_query(HessianSum(Broken(), np.ones(5), clip=1.0), n_features=4, trials=20)
+    with np.errstate(all="ignore"):
+        alone = ArrayRows(np.ones((1, 4)), np.ones(1)).total(HessianSum(Broken(), np.ones(5), clip=1.0))
+    assert np.linalg.norm(alone.astype(float)) <= HessianSum(Broken(), np.ones(5), clip=1.0).sensitivity("zero-out").l2
     check_query(HessianSum(OneVsRest(Broken(), 3), np.ones((5, 3)), clip=1.0), n_features=4, n_classes=3, trials=20)
 
 

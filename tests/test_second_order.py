@@ -12,9 +12,9 @@ from dpsk.losses import HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, sum_o
 from dpsk.mechanisms import AboveThreshold, Gaussian, SeededBits, SymmetricGaussian
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling
-from dpsk.solvers import run
+from dpsk.solvers import run, second_order
 from dpsk.solvers.eigen import smallest_eigenpair
-from dpsk.solvers.second_order import Constants, SecondOrder, Task
+from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned
 from dpsk.testing import check_solver
 
 BATCHES, REPLACED = Sampling(0.3), Sampling(0.3, "without-replacement")
@@ -126,6 +126,60 @@ def test_a_step_along_negative_curvature_goes_downhill():
         assert (np.diff(values) < 1e-6).all()
 
 
+def test_the_eigenvector_is_turned_so_that_going_against_it_does_not_climb():
+    p, gradient = np.array([0.6, -0.8]), np.array([1.0, 0.5])
+    assert np.array_equal(turned(p, gradient), p)
+    assert np.array_equal(turned(-p, gradient), p)
+    assert np.array_equal(turned(p, -gradient), -p)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(1.0), REPLACED], ids=["all rows", "batches"])
+def test_what_a_search_asks_for(monkeypatch, sampling):
+    """c_g gamma ||g||^2 of a step against the gradient, c_H/2 gamma^2 |lambda| of one along negative curvature, and of
+    either twice the scale of the noise of its gain: 4 sensitivities of a row over the epsilon of the search.
+    """
+    X, y = saddle()
+    solver = SecondOrder(sampling=sampling, eps_g=0.02, eps_h=0.02, longest=1.8, hessian_share=0.5)
+    data = behind_door(X, y, 1e6, fit_intercept=False, solver=solver)
+    asked, gradients, eigenvalues = [], [], []
+    backtrack, gradient, pair = second_order.backtrack, SecondOrder.gradient, second_order.smallest_eigenpair
+
+    def spied_search(batch, start, search, steps, required):
+        asked.append(
+            (start.gradient, steps, required, 4 * (2 if sampling.rate < 1 else 1) / search.epsilon / batch.n_rows)
+        )
+        return backtrack(batch, start, search, steps, required)
+
+    def spied_gradient(*args):
+        gradients.append(gradient(*args))
+        return gradients[-1]
+
+    def spied_pair(*args):
+        eigenvalues.append(pair(*args)[0])
+        return pair(*args)
+
+    monkeypatch.setattr(second_order, "backtrack", spied_search)
+    monkeypatch.setattr(SecondOrder, "gradient", spied_gradient)
+    monkeypatch.setattr(second_order, "smallest_eigenpair", spied_pair)
+    penalty = L2(0.02)
+    solve(solver, data, Sigmoid(), penalty)
+    known, lengths = Constants.of(Sigmoid(), penalty, 1.8), [np.linalg.norm(g) for _, g, _ in gradients]
+    against = [entry for entry in asked if len(entry[1]) == 7]
+    along = [entry for entry in asked if len(entry[1]) == 4]
+    assert against
+    assert along or sampling.rate < 1
+    for direction, steps, required, noise in against:
+        length = np.linalg.norm(direction)
+        assert length in lengths
+        np.testing.assert_allclose(steps, 1.3 / known.smoothness * 2.0 ** np.arange(6, -1, -1))
+        np.testing.assert_allclose(required, length**2 * steps / 4 + 2 * noise * known.gradient * steps * length)
+    for (direction, steps, required, noise), eigenvalue in zip(along, eigenvalues, strict=False):
+        assert np.linalg.norm(direction) == pytest.approx(1)
+        short = second_order._T2 * -eigenvalue / known.jerk
+        np.testing.assert_allclose(steps, short * 2.0 ** np.arange(3, -1, -1))
+        np.testing.assert_allclose(required, -eigenvalue * steps**2 / 8 + 2 * noise * known.gradient * steps)
+
+
 # ------------------------------------------------------------------------------------------------------ certificates
 
 
@@ -156,9 +210,9 @@ def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
     """The distance of the noisy from the true gradient, over many seeds: below the bound, and above a third of it."""
     X, y = classified()
     solver = SecondOrder(eps_g=0.05, eps_h=0.2, longest=1.0)
-    loss, penalty, w = Logistic(), L2(1e-3), np.full(4, 0.25)
+    loss, penalty, w = Logistic(), L2(0.5), np.full(4, 0.25)
     true = X.T @ loss.derivative(X @ w, y) / len(y) + penalty.gradient(w)
-    hessian = (X.T * loss.second_derivative(X @ w, y)) @ X / len(y) + 1e-3 * np.eye(4)
+    hessian = (X.T * loss.second_derivative(X @ w, y)) @ X / len(y) + 0.5 * np.eye(4)
     for adjacency in ("zero-out", "replace"):
         distances, bounds, gaps = [], set(), []
         for seed in range(30):
@@ -174,6 +228,27 @@ def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
         assert len(bounds) == 1, "a public number"
         assert bounds.pop() / 3 < max(distances) < bound
         assert 0.2 < max(gaps) < 1
+
+
+@pytest.mark.parametrize("sampling", [BATCHES, REPLACED], ids=["poisson", "without replacement"])
+def test_the_error_of_a_batch_is_in_it(sampling):
+    """With next to no noise what is left is the error of having seen a batch only."""
+    X, y = classified()
+    solver = SecondOrder(sampling=sampling, eps_g=0.05, eps_h=0.2, longest=1.0)
+    loss, penalty, w = Logistic(), L2(1e-3), np.full(4, 0.25)
+    true = X.T @ loss.derivative(X @ w, y) / len(y) + penalty.gradient(w)
+    hessian = (X.T * loss.second_derivative(X @ w, y)) @ X / len(y) + 1e-3 * np.eye(4)
+    data = behind_door(X, y, 1e7, fit_intercept=False, solver=solver)
+    plan = Plan(gradient=300.0, hessian=300.0, search=1.0, price=0.0, reserve=0.0)
+    task = Task(data, loss, penalty, (4,), Constants.of(loss, penalty, 1.0), 0.05, 0.2)
+    errors, gaps = [], []
+    for _ in range(10):
+        _, gradient, bound = solver.gradient(task, plan, w, 1)
+        errors.append(np.linalg.norm(gradient - true) / bound)
+        noisy, error = solver.hessian(task, plan, w, 1)
+        gaps.append(np.linalg.eigvalsh(noisy[0] - hessian)[-1] / error)
+    assert 0.1 < max(errors) < 1
+    assert 0.02 < max(gaps) < 1
 
 
 # ------------------------------------------------------------------------------------------------------ what is paid

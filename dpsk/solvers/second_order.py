@@ -179,7 +179,7 @@ class SecondOrder:
                         return Certificate(True, task.eps_g, task.eps_h, self.confidence, longest, *known)
                     short = (_T2 if self.line_search else 2) * -eigenvalue / task.known.jerk
                     steps = self.candidates(short, _LONGER_H)
-                    direction = math.copysign(1.0, float(np.vdot(p, gradient))) * p  # gone against, like a gradient
+                    direction = turned(p, gradient)
                     required = _C_H / 2 * np.square(steps) * -eigenvalue
                 w = w - self.step(task, plan, w, direction, steps, required) * direction
                 yield w
@@ -332,6 +332,11 @@ class SecondOrder:
     def costs(self, mu: float) -> tuple[Cost]:
         """Return what a batch costs."""
         return (Gaussian(mu).cost,)
+
+
+def turned(p: Floats, gradient: Floats) -> Floats:
+    """Return p or -p, whichever the objective does not rise against: what is gone against, as a gradient is."""
+    return p if np.vdot(p, gradient) >= 0 else -p
 
 
 def usual_longest(data: PrivateData) -> float:
