@@ -353,14 +353,15 @@ def test_steps_of_the_worst_case_are_those_of_the_paper():
     assert SecondOrder().most_steps(known, 1e-200, 1e-200) == (2**50, 2**50)
 
 
-def test_no_gradient_is_planned_that_is_noisier_than_the_tolerance():
+@pytest.mark.parametrize(("adjacency", "more"), [("zero-out", 1), ("replace", 2)])
+def test_no_gradient_is_planned_that_is_noisier_than_the_tolerance(adjacency, more):
     X, y = classified()
-    data = behind_door(X, y, 1.0, fit_intercept=False)
+    data = behind_door(X, y, 2.0, fit_intercept=False, adjacency=adjacency)
     known = Constants.of(Logistic(), L2(1e-3), 1.0)
     solver = SecondOrder(line_search=False, phases=1, eps_g=0.04, longest=1.0)
     (plan,) = solver.plans(Task(data, Logistic(), L2(1e-3), (4,), known, 0.04, 0.1))
     assert solver.most_steps(known, 0.04, 0.1)[0] > 200
-    noise = known.gradient * math.sqrt(4) / plan.gradient / len(y)
+    noise = more * known.gradient * math.sqrt(4) / plan.gradient / len(y)
     assert noise == pytest.approx(0.8 * 0.04, rel=0.05)
 
 

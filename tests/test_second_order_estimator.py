@@ -9,7 +9,9 @@ import scipy.sparse as sp
 
 from dpsk import DPSecondOrderClassifier
 from dpsk.estimators.second_order import _METHODS
-from dpsk.privacy import ZCDP
+from dpsk.losses import Logistic, OneVsRest, Sigmoid
+from dpsk.penalties import L2, Bounded
+from dpsk.privacy import ZCDP, Sampling
 from dpsk.privacy.currencies import RenyiDP
 from dpsk.solvers.certificate import Certificate
 
@@ -32,6 +34,19 @@ def test_every_method_learns(method, loss, rows):
     assert 0 < report.charged <= report.limit
     assert (report.currency == ZCDP()) != method.endswith("-b")
     assert isinstance(model.certificate_, Certificate)
+
+
+def test_names_stand_for_what_they_say():
+    solvers = {method: DPSecondOrderClassifier(method=method)._solver() for method in _METHODS}
+    for method, solver in solvers.items():
+        assert solver.line_search == ("ls" in method)
+        assert solver.phases == (2 if "2" in method else 1)
+        assert solver.sampling == Sampling(0.1 if "b" in method else 1.0)
+    assert DPSecondOrderClassifier(alpha=0.3)._penalty() == Bounded(0.3, free_intercept=True)
+    assert DPSecondOrderClassifier(alpha=0.3, fit_intercept=False)._penalty() == Bounded(0.3)
+    assert DPSecondOrderClassifier(alpha=0.3, penalty="l2")._penalty() == L2(0.3, free_intercept=True)
+    assert DPSecondOrderClassifier(loss="sigmoid")._loss(3) == OneVsRest(Sigmoid(), 3)
+    assert DPSecondOrderClassifier()._loss(2) == Logistic()
 
 
 OPTIONS = {
