@@ -256,7 +256,7 @@ def conclusions(cells) -> list[str]:
                 good = [(s, eps) for s, eps in found if solved((*s, method, eps))]
                 large = sum(eps >= 0.6 for _, eps in good), sum(eps >= 0.6 for _, eps in found)
                 lines.append(
-                    f"- {method}, {name}: all five runs end in {len(good)} of {len(found)} cells, in {large[0]} of "
+                    f"- {method}, {name}: all runs end in {len(good)} of {len(found)} cells, in {large[0]} of "
                     f"{large[1]} at epsilon ≥ 0.6."
                 )
     both = [(*s, eps) for s in settings for eps in EPSILONS if solved((*s, "TR", eps)) and solved((*s, "2OPT-LS", eps))]
