@@ -56,6 +56,16 @@ class Loss(ABC):
         """The size of second derivatives that step sizes are chosen for; ``smoothness`` is the bound."""
         return self.smoothness
 
+    @property
+    def jerk(self) -> float:
+        """A bound on how fast second derivatives change: the spectral norm of the third; ``inf`` where they jump."""
+        return math.inf
+
+    @property
+    def concavity(self) -> float:
+        """A bound on how far below 0 second derivatives are: 0 for a convex loss."""
+        return self.smoothness
+
     @abstractmethod
     def margins(self, scores: Floats, y: Labels) -> Floats:
         """Return a linear function of each row's scores, in their shape."""
@@ -112,6 +122,10 @@ class MarginLoss(Loss):
         del steepness
         return None
 
+    @property
+    def concavity(self) -> float:
+        return self.smoothness if self.corner(np.ones(1)) is None else 0.0
+
     def curvature_below(self, steepness: float) -> float:
         """Return a bound on phi'' where phi falls at most this steeply.
 
@@ -162,6 +176,7 @@ class Logistic(MarginLoss):
 
     lipschitz = 1.0
     smoothness = 0.25
+    jerk = 1 / (6 * math.sqrt(3))
 
     def phi(self, margin: Floats) -> Floats:
         value: Floats = np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0)
@@ -273,6 +288,7 @@ class Sigmoid(MarginLoss):
 
     lipschitz = 0.25
     smoothness = 1 / (6 * math.sqrt(3))
+    jerk = 0.125
 
     def phi(self, margin: Floats) -> Floats:
         return _decay(margin)
@@ -300,6 +316,7 @@ class Softmax(Loss):
     n_classes: int
     lipschitz = math.sqrt(2)
     smoothness = 0.5
+    concavity = 0.0
 
     @property
     def typical_curvature(self) -> float:
@@ -349,6 +366,14 @@ class OneVsRest(Loss):
     @property
     def typical_curvature(self) -> float:
         return self.loss.typical_curvature / self.n_classes
+
+    @property
+    def jerk(self) -> float:
+        return self.loss.jerk / self.n_classes
+
+    @property
+    def concavity(self) -> float:
+        return self.loss.concavity / self.n_classes
 
     def _signs(self, y: Labels) -> Floats:
         signs = np.full((len(y), self.n_classes), -1.0, order="F")

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["L2", "Penalty"]
+__all__ = ["L2", "Bounded", "Penalty"]
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -30,6 +30,17 @@ class Penalty(Protocol):
     def gradient(self, w: Floats) -> Floats:
         """Return the gradient at w."""
 
+    @property
+    def concavity(self) -> float:
+        """A bound on how far below 0 the second derivative is."""
+
+    @property
+    def jerk(self) -> float:
+        """A bound on the third derivative."""
+
+    def curvature(self, w: Floats) -> Floats:
+        """Return the diagonal of the Hessian at w, in the shape of w; it has nothing else."""
+
 
 @dataclass(frozen=True)
 class L2:
@@ -46,6 +57,9 @@ class L2:
     def smoothness(self) -> float:
         return self.alpha
 
+    concavity = 0.0
+    jerk = 0.0
+
     def value(self, w: Floats) -> float:
         return float(self.values(w[None])[0])
 
@@ -59,3 +73,57 @@ class L2:
         if self.free_intercept:
             gradient[-1] = 0
         return gradient
+
+    def curvature(self, w: Floats) -> Floats:
+        curvature = np.full_like(w, self.alpha)
+        if self.free_intercept:
+            curvature[-1] = 0
+        return curvature
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """alpha * sum w^2/(1 + w^2), which is not convex; with ``free_intercept`` without the last row of w.
+
+    With u = w^2 its derivatives are 2w/(1+u)^2, (2-6u)/(1+u)^3 and 24w(u-1)/(1+u)^4, times alpha: the second lies in
+    [-1/2, 2], the third within 4.6686 of 0.
+    """
+
+    alpha: float
+    free_intercept: bool = False
+
+    def __post_init__(self) -> None:
+        L2(self.alpha)
+
+    @property
+    def smoothness(self) -> float:
+        return 2 * self.alpha
+
+    @property
+    def concavity(self) -> float:
+        return self.alpha / 2
+
+    @property
+    def jerk(self) -> float:
+        return 4.66856 * self.alpha
+
+    def value(self, w: Floats) -> float:
+        return float(self.values(w[None])[0])
+
+    def values(self, points: Floats) -> Floats:
+        squares = np.square(points[:, : points.shape[1] - self.free_intercept])
+        values: Floats = self.alpha * (1 - 1 / (1 + squares)).sum(axis=tuple(range(1, points.ndim)))
+        return values
+
+    def gradient(self, w: Floats) -> Floats:
+        return self._of_penalised(2 * w / np.square(1 + np.square(w)))
+
+    def curvature(self, w: Floats) -> Floats:
+        one = 1 + np.square(w)
+        return self._of_penalised((8 - 6 * one) / one**3)
+
+    def _of_penalised(self, derivative: Floats) -> Floats:
+        derivative = self.alpha * derivative
+        if self.free_intercept:
+            derivative[-1] = 0
+        return derivative

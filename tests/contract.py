@@ -9,6 +9,7 @@ from dpsk import (
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPSecondOrderClassifier,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
@@ -21,7 +22,8 @@ SAMPLED = [DPLineSearchClassifier, DPSGDClassifier]
 PERTURBING = [ObjectivePerturbationClassifier]
 PURE = [OutputPerturbationLogisticRegression, OutputPerturbationSVC]
 ONCE = [*PERTURBING, *PURE]
-ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE]
+SECOND_ORDER = [DPSecondOrderClassifier]
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER]
 each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
 each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in ONCE])
 each_with_rho = pytest.mark.parametrize("Estimator", [*ADAPTIVE, *STANDARDISING])

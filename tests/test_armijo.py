@@ -231,6 +231,8 @@ def plain(loss, X, y, w, direction, steps, clip, per_unit):
             gain = (flat(loss, X, y, w, clip) - flat(loss, X, y, there, clip)) / (step * length)
         else:
             gain = sum(clipped_slope(loss, X, y, at, direction, clip) for at in (w, there)) / (2 * length)
+            never_clipped = loss.lipschitz * np.linalg.norm(X, axis=1) <= clip
+            gain = np.where(never_clipped, (loss.value(X @ w, y) - loss.value(X @ there, y)) / (step * length), gain)
         sums.append(np.clip(gain, -clip, clip).sum())
     return np.array(sums)
 

@@ -6,6 +6,7 @@ from .gradient_descent import DPGradientDescentClassifier
 from .line_search import DPLineSearchClassifier
 from .objective_perturbation import ObjectivePerturbationClassifier
 from .output_perturbation import OutputPerturbationLogisticRegression, OutputPerturbationSVC
+from .second_order import DPSecondOrderClassifier
 from .sgd import DPSGDClassifier
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "DPLinearSVC",
     "DPLogisticRegression",
     "DPSGDClassifier",
+    "DPSecondOrderClassifier",
     "ObjectivePerturbationClassifier",
     "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC",

@@ -22,7 +22,7 @@ from ..losses import Loss
 from ..mechanisms import bits_for
 from ..mechanisms.exact import Floats
 from ..mechanisms.randomness import Bits
-from ..penalties import L2
+from ..penalties import L2, Penalty
 from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
 from ..privacy.report import NEIGHBOURS, PrivacySpent
@@ -82,6 +82,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     @abstractmethod
     def _solver(self) -> Solver:
         """Return the solver with this estimator's parameters."""
+
+    def _penalty(self) -> Penalty:
+        """Return the penalty on the mean loss."""
+        return L2(self._strength(), free_intercept=bool(self.fit_intercept))
+
+    def _returned(self, known: Any) -> None:
+        """Take what the solver returned about its last iterate, if it did."""
 
     def _budget(self, facts: Facts | None = None) -> Budget:
         """Return the cap of the fit. Before the data are seen facts are None; they may change the currency only."""
@@ -233,8 +240,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             )
             data = door(rows)
             observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
-            penalty = L2(self._strength(), free_intercept=intercept)
-            w = run(self._solver(), data, self._loss(len(classes)), penalty, (data.n_parameters, *shape), observe)
+            loss, weights = self._loss(len(classes)), (data.n_parameters, *shape)
+            w = run(self._solver(), data, loss, self._penalty(), weights, observe, self._returned)
             self.evaluations_ = data.evaluations
         finally:
             # what was released stays released, even if the fit ends in an error

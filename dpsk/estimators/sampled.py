@@ -47,7 +47,7 @@ class SampledClassifier(PrivateClassifier):
         super()._check_parameters()
         require_part("sampling_rate", self.sampling_rate)
         require_choice("sampling", self.sampling, SCHEMES)
-        if self.adjacency == "replace" and self.sampling == "poisson" and self.sampling_rate < 1:
+        if self.adjacency == "replace" and self.sampling == "poisson" and self._sampling().rate < 1:
             raise ValueError(
                 "adjacency='replace' cannot be combined with sampling='poisson': no theorem covers it. Use "
                 "sampling_rate=1.0, or sampling='without-replacement', which needs far more noise"
@@ -55,7 +55,7 @@ class SampledClassifier(PrivateClassifier):
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = super()._validated(X, y)
-        if len(y) * self.sampling_rate < 1:
+        if len(y) * self._sampling().rate < 1:
             raise ValueError(
                 f"sampling_rate={self.sampling_rate!r} of {len(y)} rows leaves batches empty: set it to at least "
                 f"{1 / len(y):.3g}, or to 1.0 for all rows"
@@ -67,7 +67,7 @@ class SampledClassifier(PrivateClassifier):
 
     def _budget(self, facts: Facts | None = None) -> Budget:
         whole = Budget.of(self.epsilon, self.delta, currency=self._of_all_rows)
-        if self.sampling_rate == 1:
+        if self._sampling().rate == 1:
             return whole
         solver: Any = self._solver()  # a frozen dataclass, hence a key of the cache
         currency = _planned_currency(solver, whole.epsilon, whole.delta)

@@ -1,6 +1,6 @@
 """Randomised releases: exact noise and exact choices on the integer grid, each with the price it costs."""
 
-from .additive import Gaussian, Laplace
+from .additive import Gaussian, Laplace, SymmetricGaussian
 from .base import Mechanism, Sensitivity
 from .randomness import Bits, SeededBits, SystemBits, bits_for
 from .selection import ArgMin, NoisyMin, PermuteAndFlip
@@ -19,6 +19,7 @@ __all__ = [
     "PermuteAndFlip",
     "SeededBits",
     "Sensitivity",
+    "SymmetricGaussian",
     "SystemBits",
     "bits_for",
 ]

@@ -11,10 +11,10 @@ import numpy as np
 from ..privacy.costs import GaussianCost
 from ..privacy.ledger import BudgetExhausted
 from .base import Mechanism, PureMechanism, Sensitivity
-from .exact import MAX_SCALE, Integers, discrete_laplace, rounded_gaussian
+from .exact import MAX_SCALE, Floats, Integers, discrete_laplace, rounded_gaussian
 from .randomness import Bits
 
-__all__ = ["Gaussian", "Laplace", "noise_scale"]
+__all__ = ["Gaussian", "Laplace", "SymmetricGaussian", "noise_scale"]
 
 
 def noise_scale(sensitivity: float, strength: float) -> int:
@@ -59,6 +59,57 @@ class Gaussian(Mechanism):
         self.check(sensitivity)
         noise = rounded_gaussian(noise_scale(sensitivity.l2, self.mu), value.size, bits)
         return value + noise.reshape(value.shape)
+
+
+@dataclass(frozen=True)
+class SymmetricGaussian(Mechanism):
+    """The Gaussian mechanism for symmetric matrices: one in the last two axes, or several, each with its own noise.
+
+    It releases the symmetric part with noise of variance sigma^2 on the diagonal and sigma^2/2 off it, the same on both
+    sides: N(0, sigma^2) in every direction of the space of symmetric matrices, sigma >= (l2 sensitivity)/mu.
+
+    Formal guarantees
+    -----------------
+    Replacing A by (A + A^T)/2 is an orthogonal projection, so neighbours' matrices stay within the l2 (Frobenius)
+    sensitivity. The map of a symmetric S to the vector of S_jj and sqrt(2) S_jk, j < k, keeps that norm; N(0, sigma^2)
+    in each of its entries is the Gaussian mechanism, mu-GDP. What is released is computed from that vector: S_jj,
+    rounded, and sqrt(2) times an entry: 2 S_jk = A_jk + A_kj with noise of standard deviation sqrt(2) sigma, rounded
+    and halved. Both are integers before the noise, so rounding the noise is rounding what it was added to. sqrt(2)
+    sigma is rounded up to an integer, which adds noise to these entries.
+    """
+
+    mu: float
+    norm = "l2"
+
+    @property
+    def cost(self) -> GaussianCost:
+        return GaussianCost(self.mu)
+
+    def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
+        super().check(sensitivity, shape)
+        if shape is not None and (len(shape) < 2 or shape[-1] != shape[-2]):
+            raise ValueError(f"SymmetricGaussian is for square matrices, but the value has shape {shape}")
+        _two_scales(sensitivity.l2, self.mu)
+
+    def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Floats:
+        self.check(sensitivity, value.shape)
+        on, off = _two_scales(sensitivity.l2, self.mu)
+        j, k = np.triu_indices(value.shape[-1], 1)
+        upper = value[..., j, k] + value[..., k, j]
+        noisy = np.zeros(value.shape)
+        noisy[..., j, k] = (upper + rounded_gaussian(off, upper.size, bits).reshape(upper.shape)) / 2
+        noisy += np.swapaxes(noisy, -1, -2)
+        diagonal = np.diagonal(value, axis1=-2, axis2=-1)
+        at = np.arange(value.shape[-1])
+        noisy[..., at, at] = diagonal + rounded_gaussian(on, diagonal.size, bits).reshape(diagonal.shape)
+        return noisy
+
+
+def _two_scales(sensitivity: float, mu: float) -> tuple[int, int]:
+    """Return the smallest integers that are at least sigma = sensitivity/mu, and sqrt(2) times that integer."""
+    noise_scale(2 * sensitivity, mu)  # or its error: both have to fit
+    sigma = noise_scale(sensitivity, mu)
+    return sigma, math.isqrt(2 * sigma * sigma - 1) + 1
 
 
 @dataclass(frozen=True)

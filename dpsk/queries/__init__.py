@@ -2,6 +2,7 @@
 
 from .armijo import ArmijoGains
 from .gradient import GradientSum
+from .hessian import HessianSum
 from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
 from .minimizers import Minimizer, PerturbedMinima
@@ -12,6 +13,7 @@ from .successes import Successes
 __all__ = [
     "ArmijoGains",
     "GradientSum",
+    "HessianSum",
     "LossesAlong",
     "Magnitudes",
     "Minimizer",

@@ -31,9 +31,10 @@ class ArmijoGains(Query):
     ``per_unit=True``: gains of the objective whose gradient is the *clipped* gradient, so that the search looks at what
     :class:`~dpsk.queries.GradientSum` descends on, divided by the length of the step. For a convex margin loss each
     row's loss is flattened to a slope of clip/||x||, which stays convex. Other losses need not have such an objective:
-    there the clipped slope along the line is integrated from end to end by the trapezoidal rule. Either way no gain per
-    unit exceeds ``clip``, whatever the step: one noise fits all steps, and relative to the gain it shrinks with the
-    step.
+    there the gain of a row that is never clipped, because its slope is at most clip/||x|| everywhere, is the difference
+    of its losses; for other rows the clipped slope is integrated from end to end by the trapezoidal rule. Either way no
+    gain per unit exceeds ``clip``, whatever the step: one noise fits all steps, and relative to the gain it shrinks
+    with the step.
 
     ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
 
@@ -134,11 +135,15 @@ class ArmijoGains(Query):
             return -clipped * sum_of_classes(residuals * step[rows])
 
         before = slope(start, slice(None))
+        untouched = steepness >= self.loss.lipschitz
 
         def gain(rows: slice, multiple: float) -> NDArray[np.float32]:
             after = slope(start[rows] + multiple * step[rows], rows)
             return in_single(multiple / 2 * (before[rows] + after))
 
+        if untouched.any():
+            difference = self._difference(chunk, start, step, lambda m, _: self.loss.of_margins(m))
+            return lambda rows, multiple: np.where(untouched[rows], difference(rows, multiple), gain(rows, multiple))
         return gain
 
     def _margins(self, scores: Floats, chunk: Chunk) -> NDArray[np.float32]:

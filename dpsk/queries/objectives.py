@@ -17,15 +17,15 @@ from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats, Integers, permutation
 from ..mechanisms.randomness import Bits
 from ..privacy.costs import positive_integer
+from .hessian import weighted_products
 
 __all__ = ["RegularizedSum", "SumOverRows", "largest_curvature", "margin_loss", "slope_at_zero", "two_parts"]
 
 _ROUNDING = 2.0**-53
 _PARTS = 20  # of the rows, for methods that look at one at a time
 _LIMBS = 3  # of UNIT_BITS bits each: a residual to its last bit
-# A Hessian is summed exactly in any order: entries of rows twice, a curvature and a block of rows take 53 bits
+# A Hessian is summed exactly in any order: entries of rows twice, a curvature and a block of 2^12 rows take 53 bits
 _FACTOR_BITS, _WEIGHT_BITS = 12, 17
-_BLOCK = 2 ** (53 - 2 * _FACTOR_BITS - _WEIGHT_BITS)
 
 
 def margin_loss(loss: Loss) -> tuple[MarginLoss, int | None]:
@@ -203,23 +203,20 @@ class SumOverRows:
         bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))
 
         def kernel(chunk: Chunk) -> Integers:
-            total = np.zeros((what.shape[1], what.shape[0], what.shape[0]), dtype=np.int64)
-            if not len(chunk):
-                return total
             shortening = self._shortening(chunk)
             size = shortening if reach is not None else shortening * chunk.scale
             weights = [
                 np.clip(np.rint(np.maximum(curvatures(), least) * size**2 * (2.0**bits / largest)), 0, 2.0**bits)
                 for (_, curvatures), least in zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
             ]
-            columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.scale[0] / reach)
-            for a in range(0, len(chunk), _BLOCK):
-                block = chunk.dense(slice(a, a + _BLOCK))
+            columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.largest_scale / reach)
+
+            def block_of(rows: slice) -> tuple[Floats, list[Floats]]:
+                block = chunk.dense(rows)
                 block *= columns
-                np.rint(block, out=block)
-                for k, weight in enumerate(weights):
-                    total[k] += ((block.T * weight[a : a + _BLOCK]) @ block).astype(np.int64)
-            return total
+                return np.rint(block, out=block), [weight[rows] for weight in weights]
+
+            return weighted_products(chunk, what.shape[1], block_of)
 
         unit = largest * 2.0 ** -(bits + 2 * _FACTOR_BITS)
         hessians: Floats = self._rows.total(kernel).astype(np.float64) * unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..data.private import PrivateData
 from ..losses import Loss
@@ -18,7 +18,7 @@ class Solver(Protocol):
     """A frozen dataclass of hyper-parameters.
 
     ``iterates`` yields weights of shape (p,) or (p, K), each computed from releases only, so each may be shown to
-    anybody. It ends by returning, or by letting BudgetExhausted pass.
+    anybody. It ends by returning, with what it knows of the last one if anything, or by letting BudgetExhausted pass.
     """
 
     def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]: ...
@@ -31,17 +31,23 @@ def run(
     penalty: Penalty,
     shape: tuple[int, ...],
     on_iterate: Callable[[Floats], bool | None] | None = None,
+    on_return: Callable[[Any], None] | None = None,
 ) -> Floats:
-    """Return the solver's last iterate; ``on_iterate`` sees each one, and ends the run by returning True.
+    """Return the solver's last iterate; ``on_iterate`` sees each one, and ends the run by returning True. ``on_return``
+    gets what the solver returns, if it comes to that.
 
     Raises BudgetExhausted if the budget did not buy a single iterate: weights of zero would score like a coin.
     """
     last: Floats | None = None
     try:
-        for w in solver.iterates(data, loss, penalty, shape):
-            last = w
-            if on_iterate is not None and on_iterate(w) is True:
+        iterates = solver.iterates(data, loss, penalty, shape)
+        while True:
+            last = next(iterates)
+            if on_iterate is not None and on_iterate(last) is True:
                 break
+    except StopIteration as end:
+        if on_return is not None and last is not None:
+            on_return(end.value)
     except BudgetExhausted as error:
         if last is None:
             raise BudgetExhausted(

@@ -178,21 +178,9 @@ class LineSearch:
         return start.w - step * start.gradient, step
 
     def backtrack(self, batch: Batch, start: Start, choose: AboveThreshold, steps: Floats) -> int:
-        """Return which step is the first whose noisy gain passes a noisy threshold; gains are computed as needed."""
-        per_unit, size = self.gains == "per-unit", float(np.linalg.norm(start.gradient))
-        clip = start.clips[0] if per_unit else start.clips[1]
-        search = batch.open(choose, "search")
-        for first in range(0, len(steps), _AT_ONCE):
-            some = steps[first : first + _AT_ONCE]
-            gains = ArmijoGains(start.loss, start.w, start.gradient, some, clip=clip, per_unit=per_unit)
-            public = (
-                start.penalty.value(start.w) - start.penalty.values(gains.points) - self.sufficient * some * size**2
-            )
-            public = np.clip(public / (some * size if per_unit else 1.0), -(2.0**9) * clip, 2.0**9 * clip)
-            index: int = batch.release(batch.measure(gains) + batch.n_rows * public, search)
-            if index < len(some):
-                return first + index
-        return len(steps)
+        """Return which step is the first whose noisy gain passes a noisy threshold."""
+        required = self.sufficient * steps * float(np.linalg.norm(start.gradient)) ** 2
+        return backtrack(batch, start, choose, steps, required, per_unit=self.gains == "per-unit")
 
     def compare(self, batch: Batch, start: Start, choose: Mechanism, steps: Floats) -> int:
         """Return which step, or staying (after the last), has the smallest noisy objective."""
@@ -243,6 +231,25 @@ class LineSearch:
         return self.sampling.strongest(
             lambda scale: self.costs(scale * mu, scale * epsilon), price * (1 - 1e-9), data.currency
         )
+
+
+def backtrack(
+    batch: Batch, start: Start, choose: AboveThreshold, steps: Floats, required: Floats, *, per_unit: bool = True
+) -> int:
+    """Return which step against ``start.gradient`` is the first whose noisy decrease reaches what is required of it,
+    within the noise of a threshold; their number if none does. Gains are computed as needed.
+    """
+    size, clip = float(np.linalg.norm(start.gradient)), start.clips[0] if per_unit else start.clips[1]
+    search = batch.open(choose, "search")
+    for first in range(0, len(steps), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        gains = ArmijoGains(start.loss, start.w, start.gradient, steps[some], clip=clip, per_unit=per_unit)
+        public = start.penalty.value(start.w) - start.penalty.values(gains.points) - required[some]
+        public = np.clip(public / (steps[some] * size if per_unit else 1.0), -(2.0**9) * clip, 2.0**9 * clip)
+        index: int = batch.release(batch.measure(gains) + batch.n_rows * public, search)
+        if index < len(public):
+            return first + index
+    return len(steps)
 
 
 def angle_between(a: Floats, b: Floats) -> float:

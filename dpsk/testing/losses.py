@@ -49,6 +49,9 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
     bend = np.abs(curvature) if n_classes is None else np.abs(np.linalg.eigvalsh(curvature)).max(axis=1)
     require(bend.max() <= loss.smoothness * (1 + 1e-12), f"{name}.smoothness is {loss.smoothness}, seen {bend.max()}")
 
+    sign = curvature if n_classes is None else np.linalg.eigvalsh(curvature).min(axis=1)
+    require(sign.min() >= -loss.concavity - 1e-12, f"{name}.concavity is {loss.concavity}, seen {-sign.min()}")
+
     # Differences, at moderate scores, for 95 % of the rows: a loss may have kinks, where they mean nothing.
     scores = rng.normal(size=(n, *columns)) * 2
     direction = rng.normal(size=(n, *columns))
@@ -65,6 +68,12 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
     difference = (loss.derivative(ahead, y) - loss.derivative(behind, y)) / (2 * h)
     close = np.isclose(difference, bending, rtol=1e-4, atol=1e-7)
     require(close.mean() > 0.95, f"{name}.second_derivative is not the derivative of its derivative")
+    h = 1e-3
+    change = np.abs(loss.second_derivative(scores + h * direction, y) - curvature)
+    moved = h * (np.abs(direction) if n_classes is None else np.linalg.norm(direction, axis=1))
+    if n_classes is not None:
+        change = np.abs(np.linalg.eigvalsh(loss.second_derivative(scores + h * direction, y) - curvature)).max(axis=1)
+    require((change <= loss.jerk * moved + 1e-12).all(), f"{name}.jerk is {loss.jerk}, seen {(change / moved).max()}")
     if isinstance(loss, MarginLoss):
         _check_flattened(loss, rng)
 

@@ -30,19 +30,22 @@ _MODULES_FOR_SOLVERS = {
     "itertools",
     "math",
     "numpy",
+    "scipy.sparse.linalg",
     "typing",
 }
 _NAMES_OUTSIDE = {
-    "Any", "Callable", "ClassVar", "Iterable", "Iterator", "Literal", "Protocol", "Sequence", "annotations",
-    "dataclass", "field", "replace",
+    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol",
+    "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
 }  # fmt: skip
 _NAMES_INSIDE = {
-    "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "BudgetExhausted", "Columns", "Cost", "Floats", "Gaussian",
-    "GaussianDP", "GradientSum", "Hinge", "HuberHinge", "Integers", "L2", "Laplace", "Logistic", "Loss",
-    "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP",
-    "OneVsRest", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RenyiDP",
-    "RowNorms", "Sampling", "Sigmoid", "Softmax", "Solver", "SquaredHinge", "ZCDP", "gradient_precision",
-    "largest_curvature", "run", "slope_at_zero", "typical_norm",
+    "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "Bounded", "BudgetExhausted", "Certificate", "Columns",
+    "Cost", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Hinge", "HuberHinge", "Integers", "L2",
+    "Laplace", "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",
+    "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions",
+    "PrivateData", "PureDP", "RenyiDP", "RowNorms", "Sampling", "Sigmoid", "Softmax", "Solver", "SquaredHinge",
+    "Start", "SymmetricGaussian", "ZCDP", "backtrack", "failure_of", "gaussian_norm", "gradient_precision",
+    "largest_curvature", "largest_eigenvalue", "run", "sampling_error", "slope_at_zero", "smallest_eigenpair",
+    "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",

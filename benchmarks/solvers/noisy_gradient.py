@@ -1,0 +1,52 @@
+"""DP-GD: private gradient descent whose iterates are sorted through afterwards (Wang, Chen & Xu 2019).
+
+Short steps against noisy gradients for as many iterations as the worst case needs; then noisy Hessians of the iterates
+whose noisy gradient was short, the shortest first, until one passes. Accounting and Hessian noise are ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpsk.mechanisms import Gaussian, SymmetricGaussian
+from dpsk.privacy import BudgetExhausted
+from dpsk.queries import GradientSum, HessianSum
+from dpsk.solvers.second_order import Constants, SecondOrder
+
+__all__ = ["NoisyGradient"]
+
+
+@dataclass(frozen=True)
+class NoisyGradient:
+    """Half of the budget for T gradients, half for up to T Hessians, T of the short-step method."""
+
+    eps_g: float
+    eps_h: float
+    longest: float
+
+    def iterates(self, data, loss, penalty, shape):
+        known = Constants.of(loss, penalty, self.longest)
+        steps = max(SecondOrder(line_search=False).most_steps(known, self.eps_g, self.eps_h))
+        price = data.remaining / (2 * steps) * (1 - 1e-9)
+        of_gradient, of_hessian = (kind.priced(price, data.currency) for kind in (Gaussian, SymmetricGaussian))
+        w, seen = np.zeros(shape), []
+        for _ in range(steps):
+            sums = data.measure(GradientSum(loss, w, clip=known.gradient))
+            gradient = data.release(sums, of_gradient) / data.n_rows + penalty.gradient(w)
+            seen.append((np.linalg.norm(gradient), len(seen), w))
+            w = w - gradient / known.smoothness
+            yield w
+        try:
+            for length, _, w in sorted(seen):
+                if length > self.eps_g:
+                    break
+                sums = data.measure(HessianSum(loss, w, clip=known.hessian))
+                hessian = data.release(sums, of_hessian) / data.n_rows + np.diag(penalty.curvature(w))
+                if np.linalg.eigvalsh(hessian)[0] >= -self.eps_h:
+                    yield w
+                    return True
+        except BudgetExhausted:
+            pass
+        return False

@@ -1,0 +1,345 @@
+"""Second-order private descent for smooth losses that need not be convex (Gao & Wright 2023: Algorithms 1 to 3,
+mini-batches and two phases).
+
+Read :meth:`SecondOrder.descent` beside Algorithm 3. Six methods are one design: the direction is the noisy gradient,
+or, where that is short, the noisy Hessian's most negative curvature; the step is short, or found by a private search
+(``line_search``); derivatives are those of all rows, or of random batches (``sampling``); there is one phase, or an
+optimistic one first (``phases``). What differs from the paper is listed in docs/departures.md: descent starts at 0,
+where the objective is public, so the number of steps needs no noise; the Hessian's noise is 9 to 30 times smaller; each
+release is paid for when it is made, the last gradient and the last Hessian included; each has a batch of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import Batch, PrivateData
+from ..losses import Loss
+from ..mechanisms import AboveThreshold, Gaussian, Mechanism, SymmetricGaussian
+from ..mechanisms.exact import Floats
+from ..penalties import Penalty
+from ..privacy import BudgetExhausted, Cost, Sampling
+from ..queries import GradientSum, HessianSum
+from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
+from .eigen import smallest_eigenpair
+from .line_search import Start, backtrack
+from .standardization import typical_norm
+
+__all__ = ["Constants", "Plan", "SecondOrder", "Task"]
+
+# c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
+_C1, _C2, _C = 0.1, 0.05, 0.1
+# c_g and c_H: the part of the decrease that a search asks for; t_2: how far a step along negative curvature may go
+_C_G, _C_H = 0.25, 0.25
+_T2 = 1.5 * (1 - _C - _C_H) + 3 * math.sqrt((1 - _C - _C_H) ** 2 / 4 - 2 * _C2 / 3)
+_LONGER_G, _LONGER_H = 6, 3  # halvings from the first to the shortest step of a search
+_SURE = 2.0  # by how many scales of its noise a decrease has to exceed what is required
+_FEWEST = 20  # steps that the budget of a phase buys at least, however small the tolerances are
+# A default tolerance lies between these parts of the largest gradient: much coarser, and the start would be good enough
+_COARSEST, _FINEST = 2.0**-4, 2.0**-12
+_NOISE = 0.8  # of a planned gradient, at most, relative to the tolerance
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What is public about an objective whose rows are at most ``longest`` long, or are clipped as if they were.
+
+    In the paper's names B_g (the largest gradient of a row) and B_H (Hessian, Frobenius norm), G, M and f(0); and how
+    far below 0 an eigenvalue can be anywhere.
+    """
+
+    gradient: float
+    hessian: float
+    smoothness: float
+    jerk: float
+    start: float
+    concavity: float
+
+    @classmethod
+    def of(cls, loss: Loss, penalty: Penalty, longest: float) -> Constants:
+        at_zero = np.zeros((1, *(() if loss.n_classes is None else (loss.n_classes,))))
+        constants = cls(
+            gradient=loss.lipschitz * longest * (1 + 2.0**-20),  # norms of rows are rounded up
+            hessian=HessianSum.largest(loss, longest) * (1 + 2.0**-20),
+            smoothness=loss.smoothness * longest**2 + penalty.smoothness,
+            jerk=loss.jerk * longest**3 + penalty.jerk,
+            start=float(loss.of_margins(at_zero)[0]),
+            concavity=loss.concavity * longest**2 + penalty.concavity,
+        )
+        if not (math.isfinite(constants.jerk) and math.isfinite(constants.gradient)):
+            raise ValueError(
+                f"second-order descent needs a loss with bounded derivatives up to the third, not {loss!r}"
+            )
+        return constants
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one phase buys: strengths of gradients, Hessians and searches, what one of each costs together, and what is
+    left for the next phase.
+    """
+
+    gradient: float
+    hessian: float
+    search: float
+    price: float
+    reserve: float
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is minimised, how well, and behind which door."""
+
+    data: PrivateData
+    loss: Loss
+    penalty: Penalty
+    shape: tuple[int, ...]
+    known: Constants
+    eps_g: float
+    eps_h: float
+
+
+@dataclass(frozen=True)
+class SecondOrder:
+    """OPT, OPT-LS, OPT-B, 2OPT, 2OPT-LS and 2OPT-B.
+
+    It returns a :class:`~dpsk.solvers.certificate.Certificate` when both tolerances are reached.
+
+    Parameters
+    ----------
+    sampling : Sampling
+        How batches are drawn; rate 1 is all rows.
+    line_search : bool
+        Whether steps are found by a private search, with the short step as the last resort.
+    phases : {1, 2}
+        Two: ``first_phase`` of the budget is for a plan of few steps; the rest, with what that leaves, for as many as
+        the worst case asks for.
+    eps_g : float or None
+        Tolerance for the norm of the gradient. None: see :meth:`tolerances`.
+    eps_h : float or None
+        Tolerance for negative eigenvalues of the Hessian. None: sqrt(M * eps_g).
+    longest : float or None
+        A bound on the norms of rows with the constant column. Gradients and Hessians of longer ones are clipped as if
+        they were that long. None: from one noisy count.
+    first_phase, hessian_share, search_share : float
+        The part of the budget of the first phase; the part of a phase for Hessians; the price of a search over that of
+        a gradient.
+    confidence : float
+        Of the certificate.
+    batches : float
+        How many batches the currency is chosen for.
+    """
+
+    sampling: Sampling = Sampling(1.0)  # noqa: RUF009
+    line_search: bool = True
+    phases: int = 2
+    eps_g: float | None = None
+    eps_h: float | None = None
+    longest: float | None = None
+    first_phase: float = 0.75
+    hessian_share: float = 0.25
+    search_share: float = 0.3
+    confidence: float = 0.95
+    batches: float = 200
+
+    def iterates(
+        self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]
+    ) -> Generator[Floats, None, Certificate]:
+        longest = self.longest or usual_longest(data)
+        known = Constants.of(loss, penalty, longest)
+        task = Task(data, loss, penalty, shape, known, *self.tolerances(data, known, shape))
+        try:
+            return (yield from self.descent(task, longest))
+        except BudgetExhausted:
+            return Certificate(False, task.eps_g, task.eps_h, self.confidence, longest)
+
+    def descent(self, task: Task, longest: float) -> Generator[Floats, None, Certificate]:
+        """Yield iterates until both tolerances are reached, or let BudgetExhausted pass."""
+        w, measured, curved = np.zeros(task.shape), 0, 0
+        for plan in self.plans(task):
+            while plan.reserve == 0 or task.data.remaining - plan.price >= plan.reserve:
+                measured += 1
+                w, gradient, gradient_error = self.gradient(task, plan, w, measured)
+                length = float(np.linalg.norm(gradient))
+                if length > task.eps_g:
+                    short = (2 * (1 - _C1 - _C_G) if self.line_search else 1) / task.known.smoothness
+                    steps = self.candidates(short, _LONGER_G)
+                    direction, required = gradient, _C_G * steps * length**2
+                else:
+                    curved += 1
+                    hessian, hessian_error = self.hessian(task, plan, w, curved)
+                    eigenvalue, p = smallest_eigenpair(hessian, task.shape)
+                    if eigenvalue >= -task.eps_h:
+                        yield w
+                        known = length, gradient_error, eigenvalue, hessian_error, -task.known.concavity
+                        return Certificate(True, task.eps_g, task.eps_h, self.confidence, longest, *known)
+                    short = (_T2 if self.line_search else 2) * -eigenvalue / task.known.jerk
+                    steps = self.candidates(short, _LONGER_H)
+                    direction = turned(p, gradient)
+                    required = _C_H / 2 * np.square(steps) * -eigenvalue
+                w = w - self.step(task, plan, w, direction, steps, required) * direction
+                yield w
+        raise BudgetExhausted("the last phase lasts as long as the budget")
+
+    def candidates(self, short: float, longer: int) -> Floats:
+        """Return the steps that are tried, down to the short one."""
+        steps: Floats = short * np.power(0.5, np.arange(-longer if self.line_search else 0, 1))
+        return steps
+
+    def step(self, task: Task, plan: Plan, w: Floats, direction: Floats, steps: Floats, required: Floats) -> np.float64:
+        """Return how far to go against ``direction``: the first step that decreases the objective as required, and by
+        so much more that noise alone would seldom do. The last, short one where nothing is searched for or found, or
+        the budget does not buy a search.
+        """
+        search = AboveThreshold(plan.search, len(steps))
+        if len(steps) > 1 and task.data.remaining >= self.price(task.data, search):
+            batch = task.data.subsample(self.sampling, [search], "search")
+            replaced = 2 if batch.adjacency == "replace" else 1
+            noise = 4 * task.known.gradient * replaced / (plan.search * batch.n_rows)  # of a gain per unit of length
+            required = required + _SURE * noise * steps * float(np.linalg.norm(direction))
+            start = Start(task.loss, task.penalty, w, direction, (task.known.gradient, 0.0))
+            index = backtrack(batch, start, search, steps, required)
+            return np.float64(steps[min(index, len(steps) - 1)])
+        return np.float64(steps[-1])
+
+    def gradient(self, task: Task, plan: Plan, w: Floats, count: int) -> tuple[Floats, Floats, float]:
+        """Return the weights as they are evaluated, the noisy gradient there, and a bound on its error."""
+        largest, failure = task.known.gradient, failure_of(count, self.confidence) / 2
+        query, mechanism = GradientSum(task.loss, w, clip=largest), Gaussian(plan.gradient)
+        batch = task.data.subsample(self.sampling, [mechanism], "gradient")
+        noisy: Floats = batch.release(batch.measure(query), mechanism)
+        gradient: Floats = noisy / batch.n_rows + task.penalty.gradient(query.w)
+        noise = gaussian_norm(self.deviation(batch, query, mechanism.mu), w.size, failure)
+        error = noise + self.sampling_error(batch, largest, w.size + 1, failure)
+        return query.w, gradient, error + 2.0**-16 * largest * math.sqrt(w.size)  # residuals are rounded
+
+    def hessian(self, task: Task, plan: Plan, w: Floats, count: int) -> tuple[Floats, float]:
+        """Return the noisy Hessian in blocks, one per class, and a bound on how far it is above the true one."""
+        largest, failure = task.known.hessian, failure_of(count, self.confidence) / 2
+        query, mechanism = HessianSum(task.loss, w, clip=largest), SymmetricGaussian(plan.hessian)
+        batch = task.data.subsample(self.sampling, [mechanism], "Hessian")
+        noisy = batch.release(batch.measure(query), mechanism)
+        p, diagonals = len(w), task.penalty.curvature(w).reshape(len(w), -1).T
+        hessian: Floats = noisy.reshape(-1, p, p) / batch.n_rows + diagonals[:, :, None] * np.eye(p)
+        noise = largest_eigenvalue(self.deviation(batch, query, mechanism.mu), p, failure, len(diagonals))
+        error = noise + self.sampling_error(batch, largest, w.size, failure)
+        return hessian, error + query.rounding(p)
+
+    def deviation(self, batch: Batch, query: GradientSum | HessianSum, mu: float) -> float:
+        """Return the standard deviation of the noise of a mean."""
+        return query.sensitivity(batch.adjacency).l2 * query.unit / mu / batch.n_rows
+
+    def sampling_error(self, batch: Batch, largest: float, dimension: int, failure: float) -> float:
+        """Return a bound on the error of having seen a batch only."""
+        return sampling_error(largest, batch.n_rows, self.sampling.rate, self.sampling.scheme, dimension, failure)
+
+    # ------------------------------------------------------------------------------------------ what is bought
+
+    def most_steps(self, known: Constants, eps_g: float, eps_h: float) -> tuple[int, int]:
+        """Return how many gradient steps, and how many along negative curvature, the worst case needs: f(0) over what a
+        step gains surely (MIN_DEC of the paper) where noise is as small as the paper asks for.
+        """
+        if self.line_search:
+            of_gradient = (1 - _C1 - _C_G) * _C_G / known.smoothness * eps_g**2
+            of_curvature = _C_H / 4 * _T2**2 * eps_h**3 / known.jerk**2
+        else:
+            of_gradient = (1 - 2 * _C1) / (2 * known.smoothness) * eps_g**2
+            of_curvature = 2 * (1 / 3 - _C2 - _C) * eps_h**3 / known.jerk**2
+        most = 2.0**50
+        return math.ceil(known.start / max(of_gradient, known.start / most)), math.ceil(
+            known.start / max(of_curvature, known.start / most)
+        )
+
+    def few_steps(self, known: Constants, eps_g: float, eps_h: float) -> tuple[int, int]:
+        """Return how many an optimist plans: the root of that, or the cube root where steps are searched for."""
+        root = 1 / 3 if self.line_search else 1 / 2
+        steps, curved = self.most_steps(known, eps_g, eps_h)
+        return math.ceil(steps**root), math.ceil(curved**root)
+
+    def plans(self, task: Task) -> list[Plan]:
+        """Return the plan of each phase."""
+        whole, tolerances = task.data.remaining, (task.known, task.eps_g, task.eps_h)
+        if self.phases == 1:
+            return [self.plan(task, whole, 0.0, *self.most_steps(*tolerances))]
+        first, rest = self.first_phase * whole, (1 - self.first_phase) * whole
+        return [
+            self.plan(task, first, rest, *self.few_steps(*tolerances)),
+            self.plan(task, rest, 0.0, *self.most_steps(*tolerances)),
+        ]
+
+    def plan(self, task: Task, amount: float, reserve: float, steps: int, curved: int) -> Plan:
+        """Return what ``amount`` buys for so many steps.
+
+        No gradient is planned to be noisier than half of the tolerance, however many steps the worst case needs: the
+        descent would not see when to stop. At least a few steps are planned.
+        """
+        data, share = task.data, self.share_of_gradients(amount)
+        most = max(share / self.price_of_noise(data, task.known, _NOISE * task.eps_g, task.shape), _FEWEST)
+        of_gradient = share / (min(max(steps, curved), most) + 1)
+        of_hessian = self.hessian_share * amount / (min(curved, most) + 1) * (1 - 1e-9)
+        of_search = self.search_share * of_gradient
+        return Plan(
+            gradient=self.strongest(data, of_gradient, lambda s: Gaussian(s).cost),
+            hessian=self.strongest(data, of_hessian, lambda s: SymmetricGaussian(s).cost),
+            search=self.strongest(data, of_search, lambda s: AboveThreshold(s, _LONGER_G + 1).cost),
+            price=of_gradient + of_hessian + (of_search if self.line_search else 0.0),
+            reserve=reserve,
+        )
+
+    def share_of_gradients(self, amount: float) -> float:
+        """Return what of an amount is for gradients: no part for Hessians, and none for the searches beside them."""
+        return (1 - self.hessian_share) * amount / (1 + (self.search_share if self.line_search else 0.0)) * (1 - 1e-9)
+
+    def tolerances(self, data: PrivateData, known: Constants, shape: tuple[int, ...]) -> tuple[float, float]:
+        """Return eps_g and eps_h. Where none is given, the smallest gradient that noise lets us see if few steps are
+        enough; that follows from public facts.
+        """
+        eps_g = self.eps_g
+        if eps_g is None:
+            share = self.share_of_gradients(data.remaining * (self.first_phase if self.phases == 2 else 1.0))
+            eps_g = _COARSEST * known.gradient
+            while eps_g > _FINEST * known.gradient:
+                finer = eps_g * 2.0**-0.25
+                steps, curved = self.few_steps(known, finer, self.eps_h or math.sqrt(known.jerk * finer))
+                if (max(steps, curved) + 1) * self.price_of_noise(data, known, _NOISE * finer, shape) > share:
+                    break
+                eps_g = finer
+        return eps_g, self.eps_h or math.sqrt(known.jerk * eps_g)
+
+    def price_of_noise(self, data: PrivateData, known: Constants, noise: float, shape: tuple[int, ...]) -> float:
+        """Return the price of a mean gradient whose noise is about that long."""
+        replaced = data.adjacency == "replace" or (self.sampling.scheme != "poisson" and self.sampling.rate < 1)
+        sensitivity = known.gradient * (2 if replaced else 1) / (data.n_rows * self.sampling.rate)
+        return self.price(data, Gaussian(sensitivity * math.sqrt(math.prod(shape)) / noise))
+
+    def price(self, data: PrivateData, mechanism: Mechanism) -> float:
+        """Return what a release on a batch of its own costs."""
+        return data.currency.price(self.sampling.cost([mechanism.cost]))
+
+    def strongest(self, data: PrivateData, price: float, cost: Callable[[float], Cost]) -> float:
+        """Return the strength of what can be released for this price on a batch of its own."""
+        return self.sampling.strongest(lambda strength: [cost(strength)], price, data.currency)
+
+    @property
+    def planned(self) -> float:
+        """How many batches are planned, for the choice of a currency."""
+        return self.batches
+
+    def costs(self, mu: float) -> tuple[Cost]:
+        """Return what a batch costs."""
+        return (Gaussian(mu).cost,)
+
+
+def turned(p: Floats, gradient: Floats) -> Floats:
+    """Return p or -p, whichever the objective does not rise against: what is gone against, as a gradient is."""
+    return p if np.vdot(p, gradient) >= 0 else -p
+
+
+def usual_longest(data: PrivateData) -> float:
+    """Return a length that few rows exceed, from a noisy count."""
+    shortest, longest = data.norm_range
+    return float(np.clip(math.sqrt(2) * typical_norm(data), shortest, longest))
