@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
+from .._sklearn_compat import CALLER_OF_FIT
 from ..losses import Hinge, HuberHinge, Logistic, Loss, MarginLoss, OneVsRest, SquaredHinge
 from ..privacy import Budget, GaussianDP, PureDP, conversions
+from ..queries import AttackedSum, RegularizedSum, TiltedSum
 from ..queries.descent import METHODS
-from ..solvers.output_perturbation import OutputPerturbation
+from ..solvers.output_perturbation import TILTED, OutputPerturbation
 from .base import Facts, PrivateClassifier
 from .linear import Probabilities
 from .parameters import PARAMETERS, require_choice, require_clip, require_number
@@ -16,6 +21,7 @@ from .parameters import PARAMETERS, require_choice, require_clip, require_number
 __all__ = ["OutputPerturbationLogisticRegression", "OutputPerturbationSVC"]
 
 HINGES: dict[str, MarginLoss] = {"huber_hinge": HuberHinge(), "squared_hinge": SquaredHinge(), "hinge": Hinge()}
+HEAVY = 0.5  # of all weight that one row may have before a tilted fit warns
 DATA_NORM = 1.0  # the default, which bounds and standardisation replace
 
 _FIRST = """epsilon, delta : float, default=1.0 and 0.0
@@ -23,17 +29,29 @@ _FIRST = """epsilon, delta : float, default=1.0 and 0.0
         (Chaudhuri, Monteleoni & Sarwate 2011). With a delta well below 1/n_samples noise is Gaussian, and smaller where
         there are many columns. ``epsilon=inf`` fits the exact model instead, without noise, standardisation or bounds,
         and says that it is not private."""
+_OBJECTIVE = """objective : {"erm", "tilted", "adversarial"}, default="erm"
+        What is minimised. "erm": the mean of the losses of rows. "tilted": ``log(mean(exp(tilt * loss)))/tilt``,
+        between the mean and the largest loss, so that groups with few rows and large losses count for more (Li,
+        Beirami, Sanjabi & Smith 2020). A row can then weigh more than others, and the noise covers the most it can.
+        "adversarial": the mean of the largest losses that rows have within ``attack_radius`` of where they are.
+    tilt : float > 0, default=1.0
+        For ``objective="tilted"``. The larger it is, the more the largest losses count, and the more noise is needed.
+    attack_radius : float > 0, default=0.1
+        For ``objective="adversarial"``: how far rows can be moved, in the units that are fitted: those of X, or widths
+        of ``bounds``, or standard deviations.
+    attack_norm : {2, inf}, default=2
+        The norm of that distance: the l2 norm of all changes, or the largest change of any column."""
 _MIDDLE = f"""alpha : "auto" or float > 0, default="auto"
         Strength of the L2 penalty on the mean loss, on all weights, in the units that are fitted. The guarantee rests
         on it: half of it doubles the noise. "auto" takes the one of Theorems 3.4 and 3.5 of Lowy & Razaviyayn (2021),
-        from public facts.
+        from public facts, for a tilted objective the one that they give for the noise it leads to.
     target : {{"empirical", "population"}}, default="empirical"
         Which loss "auto" has in mind, that of the rows or that of the population they come from: the latter adds
         1/sqrt(n_samples) for it (their section 4).
     radius : float or None, default=None
         The norm that weights are projected to after the noise, in the units that are fitted, and the radius of the
         theorems. None: no projection; the theorems then get a radius of 100/``data_norm``, or of 50 over
-        the norm of a typical row.
+        the norm of a typical row, and a twentieth of that for a tilted objective.
     gradient_clip : float or None, default=None
         Bound on one row's gradient norm, in the units that are fitted. None: 0.6 of the gradient of a typical row on
         the boundary. A large one bounds nothing beyond what the loss does.
@@ -57,6 +75,10 @@ _DATA = PARAMETERS["penalised data"].replace(
 class _OutputPerturbation(PrivateClassifier):
     """What both estimators share."""
 
+    objective: str
+    tilt: float
+    attack_radius: float
+    attack_norm: float
     alpha: Any
     target: str
     radius: float | None
@@ -85,6 +107,21 @@ class _OutputPerturbation(PrivateClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        require_choice("objective", self.objective, ("erm", "tilted", "adversarial"))
+        for name in ("tilt", "attack_radius"):
+            require_clip(name, getattr(self, name))
+        if isinstance(self.attack_norm, bool) or self.attack_norm not in (2, math.inf):
+            raise ValueError(f"attack_norm={self.attack_norm!r} must be 2 or inf")
+        if self.objective != "erm" and self._is_exact():
+            raise ValueError(
+                f"epsilon=inf with objective={self.objective!r}: the exact model is for objective='erm'. A large "
+                "epsilon comes as near to the minimum as you like"
+            )
+        if self.objective == "tilted" and self.solver in ("katyusha", "stochastic-subgradient"):
+            raise ValueError(
+                f"solver={self.solver!r} with objective='tilted': parts of the rows do not estimate its gradient. Use "
+                "'newton', 'agd' or 'subgradient'"
+            )
         require_choice("target", self.target, ("empirical", "population"))
         require_choice("noise", self.noise, ("exact", "paper"))
         require_choice("solver", self.solver, tuple(METHODS))
@@ -112,7 +149,27 @@ class _OutputPerturbation(PrivateClassifier):
             gradient_clip=self.gradient_clip,
             longest=None if data_norm is None else math.hypot(data_norm, bool(self.fit_intercept)),
             method=self.solver,
+            objective=self._objective(),
+            reach=TILTED if self.objective == "tilted" else 1.0,
         )
+
+    def _objective(self) -> Callable[..., RegularizedSum]:
+        if self.objective == "tilted":
+            return functools.partial(TiltedSum, tilt=self.tilt)
+        if self.objective == "adversarial":
+            constant = bool(self.fit_intercept)
+            return functools.partial(AttackedSum, radius=self.attack_radius, norm=self.attack_norm, constant=constant)
+        return RegularizedSum
+
+    def _returned(self, known: RegularizedSum) -> None:
+        if isinstance(known, TiltedSum) and known.heaviest > HEAVY:
+            warnings.warn(
+                f"tilt={self.tilt:g} with {known.n_rows} rows and alpha={known.penalty / known.n_rows:.2g}: for all "
+                f"that is known beforehand one row may have {known.heaviest:.0%} of all weight, and the noise covers "
+                "that. Lower tilt, raise alpha, lower gradient_clip, or add rows",
+                UserWarning,
+                stacklevel=CALLER_OF_FIT + 2,
+            )
 
     def _loss(self, n_classes: int) -> Loss:
         one = self._margin_loss()
@@ -132,6 +189,7 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
     Parameters
     ----------
     {_FIRST}
+    {_OBJECTIVE}
     {_MIDDLE}
     {_COLUMNS}
     {_DATA}
@@ -152,6 +210,10 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
         epsilon: float = 1.0,
         delta: float = 0.0,
         *,
+        objective: str = "erm",
+        tilt: float = 1.0,
+        attack_radius: float = 0.1,
+        attack_norm: float = 2,
         alpha: float | str = "auto",
         target: str = "empirical",
         radius: float | None = None,
@@ -170,6 +232,10 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.objective = objective
+        self.tilt = tilt
+        self.attack_radius = attack_radius
+        self.attack_norm = attack_norm
         self.alpha = alpha
         self.target = target
         self.radius = radius
@@ -201,6 +267,7 @@ class OutputPerturbationSVC(_OutputPerturbation):
     loss : {{"huber_hinge", "squared_hinge", "hinge"}}, default="huber_hinge"
         The hinge with its corner rounded, the squared hinge (its slope at the minimum is bounded, because the minimum
         cannot be far away, and by the clip), or the hinge, whose minimum is certified by a duality gap.
+    {_OBJECTIVE}
     {_MIDDLE}
     {_COLUMNS}
     {_DATA}
@@ -213,6 +280,10 @@ class OutputPerturbationSVC(_OutputPerturbation):
         delta: float = 0.0,
         *,
         loss: str = "huber_hinge",
+        objective: str = "erm",
+        tilt: float = 1.0,
+        attack_radius: float = 0.1,
+        attack_norm: float = 2,
         alpha: float | str = "auto",
         target: str = "empirical",
         radius: float | None = None,
@@ -232,6 +303,10 @@ class OutputPerturbationSVC(_OutputPerturbation):
         self.epsilon = epsilon
         self.delta = delta
         self.loss = loss
+        self.objective = objective
+        self.tilt = tilt
+        self.attack_radius = attack_radius
+        self.attack_norm = attack_norm
         self.alpha = alpha
         self.target = target
         self.radius = radius
@@ -253,6 +328,10 @@ class OutputPerturbationSVC(_OutputPerturbation):
         require_choice("loss", self.loss, tuple(HINGES))
         if self._is_exact() and self.loss == "hinge":
             raise ValueError("epsilon=inf with loss='hinge': the exact model is for smooth losses; use 'huber_hinge'")
+        if self.objective != "erm" and self.loss == "hinge":
+            raise ValueError(
+                f"objective={self.objective!r} with loss='hinge': it is built for smooth losses; use 'huber_hinge'"
+            )
 
     def _margin_loss(self) -> MarginLoss:
         return HINGES[self.loss]

@@ -1,5 +1,6 @@
 """Sums over rows that a solver may ask for, each with a proved bound on one row's influence."""
 
+from .adversarial import AttackedSum
 from .armijo import ArmijoGains
 from .gradient import GradientSum
 from .hessian import HessianSum
@@ -7,11 +8,13 @@ from .histograms import Magnitudes, Positions, RowNorms
 from .line import LossesAlong
 from .minimizers import Minimizer, PerturbedMinima
 from .moments import Moments
-from .objectives import largest_curvature, slope_at_zero
+from .objectives import RegularizedSum, largest_curvature, slope_at_zero
 from .successes import Successes
+from .tilted import TiltedSum
 
 __all__ = [
     "ArmijoGains",
+    "AttackedSum",
     "GradientSum",
     "HessianSum",
     "LossesAlong",
@@ -20,8 +23,10 @@ __all__ = [
     "Moments",
     "PerturbedMinima",
     "Positions",
+    "RegularizedSum",
     "RowNorms",
     "Successes",
+    "TiltedSum",
     "largest_curvature",
     "slope_at_zero",
 ]

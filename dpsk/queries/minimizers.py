@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from ..data.grid import power_of_two_above
 from ..data.private import NoisyQuery, Statistic
 from ..data.rows import Rows
-from ..losses import HuberHinge, Loss
+from ..losses import Loss
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.base import Sensitivity
 from ..mechanisms.exact import Floats, Integers, rounded_gaussian
@@ -26,7 +27,7 @@ __all__ = ["Minimizer", "PerturbedMinima"]
 
 _NEAR = 0.005  # how far from the minimum a solver may stop, in units of how far one row can move it
 _NEAR_HINGE = 0.05  # the same where a duality gap has to tell
-_WIDE, _ROUGHLY = 1.5, 0.05  # the corner of a first problem, and the part of the largest gradient it is solved to
+_ROUGHLY = 0.05  # the part of the largest gradient that easier problems are solved to
 _NOISE_BITS = 40  # b is that much finer than its standard deviation
 _LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
 
@@ -46,6 +47,10 @@ class Minimizer(Statistic):
         Of the sum, not of the mean.
     method : str
         What comes near the minimum, one of :data:`~dpsk.queries.descent.METHODS`. It does not matter to privacy.
+    kind : callable
+        What makes the objective of these parameters: :class:`RegularizedSum`, or another objective with a proof of how
+        far one row moves its minimiser, :class:`~dpsk.queries.tilted.TiltedSum` or
+        :class:`~dpsk.queries.adversarial.AttackedSum`.
 
     Formal guarantee
     ----------------
@@ -75,18 +80,24 @@ class Minimizer(Statistic):
         longest: float,
         penalty: float,
         method: str = "newton",
+        kind: Callable[..., RegularizedSum] = RegularizedSum,
     ) -> None:
         if method not in METHODS:
             raise ValueError(f"method={method!r} must be one of {', '.join(map(repr, METHODS))}")
-        what = RegularizedSum(loss, n_rows, n_parameters, clip, longest, penalty)
-        steepest = float(abs(what.one.slope(np.array([-what.longest * what.farthest]))[0])) * (1 + 2.0**-40)
-        self.objective = what = dataclasses.replace(what, clip=min(what.clip, what.longest * steepest))
+        what = kind(loss, n_rows, n_parameters, clip=clip, longest=longest, penalty=penalty)
+        steepest = float(abs(what.one.slope(np.array([-what.extent * what.farthest]))[0])) * (1 + 2.0**-40)
+        self.objective = what = dataclasses.replace(what, clip=min(what.clip, what.extent * steepest))
         self.method, penalty = method, what.penalty
-        self.moved = what.clip / penalty
+        self.moved = what.moved("zero-out")
         self._smooth = math.isfinite(what.smoothness)
         if self._smooth:
             finest = what.finest(what.farthest)
             self._tolerance = max(_NEAR * self.moved * penalty, 10 * (what.rounding() + finest))
+            if not self._tolerance <= what.largest_error:
+                raise ValueError(
+                    f"penalty={penalty!r} leaves a minimum that rounding hides: choose a larger alpha, or smaller "
+                    "bounds on rows and gradients"
+                )
             self.near = self._tolerance / penalty
         else:
             self._gap = max((_NEAR_HINGE * self.moved) ** 2 * penalty / 2, smallest_gap(what))
@@ -96,7 +107,7 @@ class Minimizer(Statistic):
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         p, k = self.objective.shape
-        apart = (self.moved * (2 if adjacency == "replace" else 1) + 2 * self.near) / self.unit + math.sqrt(p)
+        apart = (self.objective.moved(adjacency) + 2 * self.near) / self.unit + math.sqrt(p)
         l2 = math.sqrt(k) * apart * (1 + 2.0**-40)
         return Sensitivity(l1=math.sqrt(p * k) * l2 * (1 + 2.0**-40), l2=l2, linf=l2)
 
@@ -105,20 +116,20 @@ class Minimizer(Statistic):
         what.check(rows)
         if self._smooth:
             enough = (self._tolerance - what.rounding()) * (1 - 2.0**-20)  # norms are rounded as well
-            w = minima(SumOverRows(what, rows, bits=bits), what.shape, enough, self.method, self._start(rows))
+            w = minima(what.over(rows, bits), what.shape, enough, self.method, self._start(rows))
         else:
             w = hinge_minima(what, rows, self._gap, self.method, bits)
         first, second = two_parts(w)
         steps: Integers = np.rint((first + second) / self.unit).astype(np.int64)  # where the last gradient was computed
         return steps if what.n_classes is not None else steps[:, 0]
 
-    def _start(self, rows: Rows) -> Floats | None:
-        """Return where Newton's method starts: flat slopes beside a narrow corner hide what is ahead of it."""
+    def _start(self, rows: Rows) -> Floats:
+        """Return where Newton's method starts: at what it finds of easier problems, if there are any."""
         what = self.objective
-        if self.method != "newton" or not isinstance(what.one, HuberHinge) or what.one.h >= _WIDE:
-            return None
-        wide = SumOverRows(what.smoothed(HuberHinge(_WIDE)), rows)
-        return newton(wide, np.zeros(what.shape), _ROUGHLY * what.n_rows * what.clip)
+        w = np.zeros(what.shape)
+        for easier in what.easier() if self.method == "newton" else ():
+            w = newton(easier.over(rows), w, _ROUGHLY * what.n_rows * what.clip)
+        return w
 
 
 @dataclass(frozen=True)

@@ -6,26 +6,39 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 
 from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
 from ..data.rows import Chunk, Labels, Line, Rows
-from ..losses import Loss, MarginLoss, OneVsRest
+from ..losses import HuberHinge, Loss, MarginLoss, OneVsRest
 from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats, Integers, permutation
 from ..mechanisms.randomness import Bits
 from ..privacy.costs import positive_integer
 from .hessian import weighted_products
 
-__all__ = ["RegularizedSum", "SumOverRows", "largest_curvature", "margin_loss", "slope_at_zero", "two_parts"]
+__all__ = [
+    "Curvatures",
+    "RegularizedSum",
+    "SumOverRows",
+    "differences",
+    "largest_curvature",
+    "margin_loss",
+    "slope_at_zero",
+    "total_of",
+    "two_parts",
+    "whole_parts",
+]
 
 _ROUNDING = 2.0**-53
 _PARTS = 20  # of the rows, for methods that look at one at a time
-_LIMBS = 3  # of UNIT_BITS bits each: a residual to its last bit
+_WIDE = 1.5  # the corner of a first problem, where the true one is narrower
 # A Hessian is summed exactly in any order: entries of rows twice, a curvature and a block of 2^12 rows take 53 bits
 _FACTOR_BITS, _WEIGHT_BITS = 12, 17
+
+Curvatures: TypeAlias = Callable[[float], Floats]
 
 
 def margin_loss(loss: Loss) -> tuple[MarginLoss, int | None]:
@@ -79,11 +92,38 @@ class RegularizedSum:
         n, p = positive_integer("n_rows", self.n_rows), positive_integer("n_parameters", self.n_parameters)
         longest, penalty = check_clip(self.longest), positive("penalty", self.penalty)
         one, n_classes = margin_loss(self.loss)
-        clip = min(check_clip(self.clip), longest * one.lipschitz)
-        curvature = one.curvature_below(clip / longest)
-        vars(self).update(clip=clip, longest=longest, penalty=penalty, one=one, n_classes=n_classes)
-        vars(self).update(shape=(p, n_classes or 1), curvature=curvature)
-        vars(self).update(smoothness=n * longest**2 * curvature + penalty)
+        vars(self).update(longest=longest, penalty=penalty, one=one, n_classes=n_classes, shape=(p, n_classes or 1))
+        clip = min(check_clip(self.clip), self.extent * one.lipschitz)
+        vars(self).update(clip=clip, curvature=one.curvature_below(clip / self.extent))
+        vars(self).update(smoothness=n * self.beta + penalty)
+
+    def over(self, rows: Rows, bits: Bits | None = None) -> SumOverRows:
+        """Return the sum of these rows, for the methods that minimise it."""
+        return SumOverRows(self, rows, bits=bits)
+
+    @property
+    def extent(self) -> float:
+        """A bound on the gradient of a row's margin."""
+        return self.longest
+
+    @property
+    def beta(self) -> float:
+        """A bound on the second derivative of one row's part in any direction; inf for a hinge."""
+        return self.extent**2 * self.curvature
+
+    def moved(self, adjacency: str) -> float:
+        """Return how far one row can move each minimiser: by its gradient over the penalty, or by two of these."""
+        return self.clip / self.penalty * (2 if adjacency == "replace" else 1)
+
+    def easier(self) -> Iterator[RegularizedSum]:
+        """Yield what to minimise first for Newton's method: flat slopes beside a narrow corner hide what is ahead."""
+        if isinstance(self.one, HuberHinge) and self.one.h < _WIDE:
+            yield self.smoothed(HuberHinge(_WIDE))
+
+    @property
+    def bend(self) -> float:
+        """What second derivatives by a row's score are thought to be at most."""
+        return self.one.smoothness
 
     def smoothed(self, one: MarginLoss) -> Self:
         """Return the same sum of another loss."""
@@ -103,6 +143,11 @@ class RegularizedSum:
         F(w) >= penalty/2 ||w||^2.
         """
         return min(self.n_rows * self.clip / self.penalty, math.sqrt(self.at_zero / self.penalty)) * (1 + 2.0**-40)
+
+    @property
+    def largest_error(self) -> float:
+        """Up to which certified length of a gradient :meth:`rounding` holds."""
+        return math.inf
 
     def rounding(self, linear: float = 0.0) -> float:
         """Return a bound on the error of a computed gradient; ``linear`` bounds the length of a linear term's.
@@ -135,6 +180,8 @@ class RegularizedSum:
 class SumOverRows:
     """A :class:`RegularizedSum` of these rows: sums of integers, the same for every chunking and storage."""
 
+    _limbs = 3  # of UNIT_BITS bits each: a residual to its last bit
+
     def __init__(
         self, what: RegularizedSum, rows: Rows, linear: Floats | float = 0.0, bits: Bits | None = None
     ) -> None:
@@ -156,7 +203,7 @@ class SumOverRows:
         return [self._part(self._rows.subset(some), n / len(some)) for some in chosen]
 
     def _part(self, rows: Rows, multiple: float) -> Callable[[Floats], Floats]:
-        part = SumOverRows(self._what, rows)
+        part = self._what.over(rows)
 
         def gradient(w: Floats) -> Floats:
             first, second = two_parts(w)
@@ -183,7 +230,7 @@ class SumOverRows:
         """
 
         def kernel(chunk: Chunk) -> Integers:
-            sums, limbs = [], np.empty((len(chunk), _LIMBS), order="F")
+            sums, limbs = [], np.empty((len(chunk), self._limbs), order="F")
             for left in residuals(chunk):
                 for limb in limbs.T:
                     np.trunc(left, out=limb)
@@ -192,21 +239,21 @@ class SumOverRows:
                 sums.append(chunk.total(limbs))
             return np.stack(sums, axis=1)
 
-        limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, _LIMBS + 1))
+        limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))
         sums: Floats = self._rows.total(kernel) @ limb_units
         return sums
 
     def hessians(self, w: Floats, damping: Floats) -> Floats:
         what, reach, line = self._what, self._rows.reach, self._line(*two_parts(w))
         # what a row's weight is at most: of rows within reach, or of units within [-1, 1] that are at least 1/2 long
-        largest = what.one.smoothness * (1.0 if reach is not None else (2 * what.longest) ** 2)
+        largest = what.bend * (1.0 if reach is not None else (2 * what.longest) ** 2)
         bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))
 
         def kernel(chunk: Chunk) -> Integers:
             shortening = self._shortening(chunk)
             size = shortening if reach is not None else shortening * chunk.scale
             weights = [
-                np.clip(np.rint(np.maximum(curvatures(), least) * size**2 * (2.0**bits / largest)), 0, 2.0**bits)
+                np.clip(np.rint(curvatures(least) * size**2 * (2.0**bits / largest)), 0, 2.0**bits)
                 for (_, curvatures), least in zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
             ]
             columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.largest_scale / reach)
@@ -237,7 +284,7 @@ class SumOverRows:
                 limit = 2.0**UNIT_BITS / chunk.norm
                 residuals = np.empty((len(chunk), what.shape[1]), order="F")
                 for k, (_, curvatures) in enumerate(self._derivatives(chunk, line, at=0.0)):
-                    weights = np.maximum(curvatures(), damping[k] * what.curvature) * size**2 / spacing
+                    weights = curvatures(damping[k] * what.curvature) * size**2 / spacing
                     residuals[:, k] = np.clip(weights * along[:, k], -limit, limit)
                 coarse = np.rint(residuals)
                 fine = np.rint((residuals - coarse) * 2.0**UNIT_BITS)
@@ -271,22 +318,27 @@ class SumOverRows:
         start, step = chunk.products_along(self._line(*two_parts(w)))
         return self.scales(chunk)[0][:, None] * _columns(start + step)
 
-    def _derivatives(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[tuple[Floats, Callable[[], Floats]]]:
+    def _derivatives(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[tuple[Floats, Curvatures]]:
         """Yield per objective the derivatives of rows by (units - offset, constant).w, clipped, in multiples of the
-        spacing, and how to get the second ones by shortened scores; at the start of a line plus ``at`` steps.
+        spacing, and how to get the second ones by shortened scores, or at least some number; at the start of a line
+        plus ``at`` steps.
         """
-        what, (start, step) = self._what, chunk.products_along(line)
-        size, factor, limit = self.scales(chunk)
-        scores = self._moved(chunk, size[:, None] * _columns(start + at * step))
-        for at_k, labels in zip(scores.T, self.labels(chunk), strict=True):
+        what, (_, factor, limit) = self._what, self.scales(chunk)
+        for at_k, labels in zip(self._scores(chunk, line, at).T, self.labels(chunk), strict=True):
             slopes = what.one.derivative(at_k, labels) * factor
             clipped = np.minimum(np.maximum(slopes, -limit), limit)
             clipped[np.isnan(clipped)] = 0
 
-            def curvatures(at_k: Floats = at_k, labels: Labels = labels, flat: Any = slopes != clipped) -> Floats:
-                return np.where(flat, 0.0, what.one.second_derivative(at_k, labels))
+            def curvatures(
+                least: float, at_k: Floats = at_k, labels: Labels = labels, flat: Any = slopes != clipped
+            ) -> Floats:
+                return np.maximum(np.where(flat, 0.0, what.one.second_derivative(at_k, labels)), least)
 
             yield clipped, curvatures
+
+    def _scores(self, chunk: Chunk, line: Line, at: float) -> Floats:
+        start, step = chunk.products_along(line)
+        return self._moved(chunk, self.scales(chunk)[0][:, None] * _columns(start + at * step))
 
     def _moved(self, chunk: Chunk, scores: Floats) -> Floats:
         """Return the scores that losses are taken of; called once per chunk and pass."""
@@ -309,3 +361,29 @@ def two_parts(w: Floats) -> tuple[Floats, Floats]:
     size = np.abs(w).sum(axis=0).max(initial=0.0)
     second, _ = weights_on_grid(w - first, power_of_two_above(size) * 2.0**-52 if size > 0 else 0.0)
     return first, second
+
+
+def differences(gradient: Callable[[Floats], Floats], w: Floats) -> Callable[[Floats], Floats]:
+    """Return the function that multiplies directions by the second derivatives at ``w``, nearly."""
+
+    def multiply(direction: Floats) -> Floats:
+        length = max(float(np.abs(direction).max()), 1e-300)
+        step = direction * (2.0**-20 * max(float(np.abs(w).max()), 2.0**-20 * length) / length)
+        taken = float(np.abs(step).max()) / length
+        product: Floats = (gradient(w + step) - gradient(w - step)) / (2 * taken)
+        return product
+
+    return multiply
+
+
+def whole_parts(values: Floats) -> Integers:
+    """Return the sum of numbers in [0, 1] as multiples of 2^-30 and 2^-60: integers, so that no order decides."""
+    values = np.clip(np.nan_to_num(values), 0, 1) * 2.0**30
+    first = np.trunc(values)
+    return np.array([first.sum(), np.trunc((values - first) * 2.0**30).sum()], dtype=np.int64)
+
+
+def total_of(parts: Integers) -> Floats:
+    """Return what sums of :func:`whole_parts` come to."""
+    total: Floats = parts.astype(np.float64) @ np.array([2.0**-30, 2.0**-60])
+    return total

@@ -7,7 +7,7 @@ flattened where a row's gradient would exceed a clip, so that noise is scaled to
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from ..mechanisms import Gaussian, NormGamma
 from ..mechanisms.exact import Floats
 from ..penalties import Penalty
 from ..privacy import PureDP
-from ..queries import Minimizer, largest_curvature, slope_at_zero
+from ..queries import Minimizer, RegularizedSum, slope_at_zero
 from .standardization import typical_norm
 
 __all__ = ["OutputPerturbation"]
@@ -26,6 +26,7 @@ __all__ = ["OutputPerturbation"]
 # Chosen on Adult, Bank and IPUMS (benchmarks/results/output_perturbation.md).
 CLIP = 0.6  # of the gradient of a typical row on the boundary
 REACH, REACH_OF_BOUND = 50.0, 100.0  # the margin that the theorems' ball reaches at a typical row, or at a bound
+TILTED = 0.05  # of that where losses are tilted: what one row may weigh grows with it (benchmarks/results/beyond.md)
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,10 @@ class OutputPerturbation:
         A public norm that rows are shortened to. None: a typical one, found by a noisy count.
     method : str
         How the minimum is found; one of :data:`dpsk.queries.descent.METHODS`.
+    objective : callable
+        What is minimised, the ``kind`` of a :class:`~dpsk.queries.Minimizer`. The solver returns it, with its bounds.
+    reach : float
+        The R of the theorems where no radius is given, in parts of the usual one.
     """
 
     target: str | None = "empirical"
@@ -52,11 +57,17 @@ class OutputPerturbation:
     gradient_clip: float | None = None
     longest: float | None = None
     method: str = "newton"
+    objective: Callable[..., RegularizedSum] = RegularizedSum
+    reach: float = 1.0
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+    def iterates(
+        self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]
+    ) -> Generator[Floats, None, RegularizedSum]:
         longest = typical_norm(data) if self.longest is None else self.longest
-        radius = self.radius or (REACH if self.longest is None else REACH_OF_BOUND) / longest
-        clip = self.gradient_clip or CLIP * slope_at_zero(loss) * longest
+        radius = self.radius or self.reach * (REACH if self.longest is None else REACH_OF_BOUND) / longest
+        n = data.n_rows
+        extent = self.objective(loss, n, shape[0], clip=longest, longest=longest, penalty=n).extent
+        clip = self.gradient_clip or CLIP * slope_at_zero(loss) * extent
         noise: Gaussian | NormGamma
         if isinstance(data.currency, PureDP):
             noise = NormGamma.priced(data.remaining, data.currency)
@@ -64,27 +75,41 @@ class OutputPerturbation:
         else:
             noise = Gaussian.priced(data.remaining, data.currency)
             norm = math.sqrt(2 * math.prod(shape)) / noise.mu
+
+        def wanted(alpha: float) -> float:
+            """Return the lambda for the noise that this one leads to."""
+            what = self.objective(loss, n, shape[0], clip=clip, longest=longest, penalty=alpha * n)
+            part = norm / n * what.moved(data.adjacency) * what.penalty / what.clip
+            return strength(what.clip, what.beta, radius, part, n if self.target == "population" else None)
+
         n_problems = math.prod(shape[1:])
-        if self.target is None:
-            alpha = n_problems * penalty.smoothness  # the loss is the mean over classes
-        else:
-            part = norm * (2 if data.adjacency == "replace" else 1) / data.n_rows
-            beta = largest_curvature(loss, clip, longest)
-            alpha = strength(clip, beta, radius, part, data.n_rows if self.target == "population" else None)
+        # the loss is the mean over classes
+        alpha = n_problems * penalty.smoothness if self.target is None else consistent(wanted)
         minimum = Minimizer(
             loss,
-            data.n_rows,
+            n,
             shape[0],
             clip=clip,
             longest=longest,
-            penalty=alpha * data.n_rows,
+            penalty=alpha * n,
             method=self.method,
+            kind=self.objective,
         )
         noise.check(minimum.sensitivity(data.adjacency), shape)  # before all the work
         w = data.release(data.measure(minimum), noise)
         if self.radius is not None:
             w = w * np.minimum(1.0, self.radius / np.maximum(np.linalg.norm(w, axis=0), self.radius))
         yield w
+        return minimum.objective
+
+
+def consistent(wanted: Callable[[float], float]) -> float:
+    """Return the x with wanted(x) = x, for a function that grows more slowly than x; of a constant, that constant."""
+    low, high = 1e-12, 1e12
+    for _ in range(100):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if wanted(middle) > middle else (low, middle)
+    return wanted(high)
 
 
 def strength(lipschitz: float, beta: float, radius: float, part: float, population: int | None = None) -> float:

@@ -1,0 +1,192 @@
+"""Tilted losses: between their mean and the largest of them (Li, Beirami, Sanjabi & Smith 2020)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.rows import Chunk, Line, Rows
+from ..losses import MarginLoss
+from ..mechanisms.base import positive
+from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.randomness import Bits
+from .objectives import Curvatures, RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
+
+__all__ = ["TiltedSum"]
+
+_LARGEST = 2.0**400
+_UP = 1 + 2.0**-40
+
+
+@dataclass(frozen=True)
+class TiltedSum(RegularizedSum):
+    """``n/tilt * log(1/n sum_i exp(tilt f_i(w))) + penalty/2 ||w||^2``: with a small tilt the sum of the f_i.
+
+    f_i is flattened as in :class:`RegularizedSum`, and smooth. The penalty stays outside of the tilt. n is public: a
+    row that leaves takes ``exp(tilt f_i) - 1`` out of the sum, so that it counts as one without a loss.
+
+    Formal guarantee
+    ----------------
+    The gradient is ``n sum_i p_i g_i + penalty w``, with the rows' gradients g_i and weights p_i in proportion to
+    ``exp(tilt f_i)``. At the minimiser w of either of two neighbours, let row 1 have weight p and gradient g in the one
+    and p' and g' in the other, and let u be the mean of the other rows' gradients, by their weights, which is the same
+    for both. With L = clip the two gradients differ by n times
+
+        p g - p' g' + (p' - p) u,   of norm at most   L (p + p' + |p - p'|) = 2 L max(p, p').
+
+    If row 1 left, g' = 0 and p' <= p, and the norm is at most L (2p - p'). Where all losses at w are between a and A,
+    p is at most C/(C + n - 1) with ``C = exp(tilt (A - a))``, and p' at least ``p exp(-tilt A)``. Minimisers differ by
+    no more than these gradients over the penalty (:class:`~dpsk.queries.Minimizer`), so that one row moves them by
+
+        n clip/penalty * 2 C/(C + n - 1)                   if replaced,
+        n clip/penalty * (2 - exp(-tilt A)) C/(C + n - 1)  if it left.
+
+    a and A are those of rows within ``longest`` at ||w|| <= W: the gradient of the losses is a mean, so
+    ``penalty W <= n clip``, and the tilted sum lies between its value at 0, n phi(0) at most, and 0. Nor are two points
+    of that ball further apart than 2 W.
+    """
+
+    tilt: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        vars(self).update(tilt=positive("tilt", self.tilt))
+        if not math.isfinite(self.smoothness):
+            raise ValueError(f"a tilted objective is built for smooth losses, not for {self.loss!r}")
+
+    def over(self, rows: Rows, bits: Bits | None = None) -> SumOverRows:
+        return _TiltedOverRows(self, rows, bits=bits)
+
+    @property
+    def beta(self) -> float:
+        """A row's own second derivative and tilt times the variance of gradients: beta + tilt L^2."""
+        return super().beta + self.tilt * self.clip**2
+
+    @property
+    def bend(self) -> float:
+        return super().bend + self.tilt * min(self.one.lipschitz, 4 * self.clip / self.longest) ** 2
+
+    @property
+    def losses(self) -> tuple[float, float]:
+        """Bounds a and A on the losses of rows, where minimisers can be."""
+        at_zero, reach = float(self.one.phi(np.zeros(1))[0]), np.array([self.longest * self.farthest])
+        # the longest rows are flattened most, and lowest where their margins are largest
+        lowest = float(flattened(self.one, reach, np.array([self.clip / self.longest]))[0])
+        highest = min(float(self.one.phi(-reach)[0]), at_zero + self.clip * self.farthest)
+        return max(lowest / _UP, 0.0), highest * _UP
+
+    @property
+    def heaviest(self) -> float:
+        """The largest weight that a row can have at a minimiser, C/(C + n - 1)."""
+        lowest, highest = self.losses
+        return 1 / (1 + (self.n_rows - 1) * math.exp(-self.tilt * (highest - lowest))) * _UP
+
+    def moved(self, adjacency: str) -> float:
+        factor = 2.0 if adjacency == "replace" else 2 - math.exp(-self.tilt * self.losses[1]) / _UP
+        by_weight = self.n_rows * self.clip / self.penalty * factor * self.heaviest
+        return min(by_weight, 2 * self.farthest) * _UP
+
+    @property
+    def largest_error(self) -> float:
+        return self.n_rows * self.clip
+
+    def rounding(self, linear: float = 0.0) -> float:
+        """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
+        ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
+
+        A loss is off by a few roundings of numbers no larger than phi(0) + clip ||w||, and its weight, relative to the
+        largest, by tilt times that. Such relative errors move the mean of gradients by twice as much of the clip. The
+        largest weight is 1, and so is the sum of weights at least: cutting off limbs is multiplied by n at most.
+        """
+        n, root = self.n_rows, math.sqrt(self.n_parameters)
+        at_zero = float(self.one.phi(np.zeros(1))[0])
+        relative = 2.0**-53 * (16 + 64 * self.tilt * (3 + at_zero + 3 * n * self.clip**2 / self.penalty))
+        weights = n * self.clip * (2.2 * relative + n * (2.0**-57 + (root + 1) * 2.0**-68))
+        return 1.1 * super().rounding(linear) + weights
+
+
+def flattened(one: MarginLoss, margins: Floats, steepness: Floats) -> Floats:
+    """Return the losses at these margins, never steeper than ``steepness``."""
+    corner = one.corner(steepness)
+    if corner is None:
+        raise ValueError(f"{one!r} is not convex")
+    return one.flattened(margins, steepness, corner)
+
+
+class _TiltedOverRows(SumOverRows):
+    """A :class:`TiltedSum` of these rows. Weights are relative to that of the largest loss, so none is beyond 1."""
+
+    _limbs = 4  # a sum of weights may be as small as one of them
+    _what: TiltedSum
+
+    def __init__(self, what: TiltedSum, rows: Rows, bits: Bits | None = None) -> None:
+        super().__init__(what, rows, bits=bits)
+        self._tops = self._totals = np.zeros(0)  # the largest loss of each problem, and its sum of weights
+
+    def parts(self) -> list[Callable[[Floats], Floats]]:
+        raise ValueError("a tilted objective is no sum over rows: parts of them do not estimate its gradient")
+
+    def _of_losses(self, first: Floats, second: Floats) -> Floats:
+        line = self._line(first, second)
+        self._weigh(line)
+        sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
+        mean: Floats = sums * (self._what.n_rows / self._totals)
+        return mean
+
+    def _weigh(self, line: Line) -> None:
+        self._tops = tops = np.zeros(self._what.shape[1])
+
+        def largest(chunk: Chunk) -> Integers:
+            for k, losses in enumerate(self._losses(chunk, line)):
+                tops[k] = max(tops[k], losses.max(initial=0.0))
+            return np.full(1, len(chunk), dtype=np.int64)
+
+        gone = self._what.n_rows - int(self._rows.total(largest)[0])
+
+        def weights(chunk: Chunk) -> Integers:
+            each = zip(self._losses(chunk, line), tops, strict=True)
+            return np.stack([whole_parts(self._weights(losses, top)) for losses, top in each])
+
+        self._totals = total_of(self._rows.total(weights)) + gone * np.exp(-self._what.tilt * tops)
+
+    def _weights(self, losses: Floats, top: float) -> Floats:
+        weights: Floats = np.exp(np.minimum(self._what.tilt * (losses - top), 0.0))
+        return weights
+
+    def _losses(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[Floats]:
+        """Yield the losses of each problem."""
+        what, (_, factor, limit) = self._what, self.scales(chunk)
+        steepness = np.fmin(limit / factor, _LARGEST)
+        for scores, labels in zip(self._scores(chunk, line, at).T, self.labels(chunk), strict=True):
+            losses = flattened(what.one, labels * scores, steepness)
+            yield np.fmax(np.fmin(losses, _LARGEST), 0.0)
+
+    def _derivatives(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[tuple[Floats, Curvatures]]:
+        size, tilt = self.scales(chunk)[0], self._what.tilt
+        own = zip(super()._derivatives(chunk, line, at), self._losses(chunk, line, at), self._tops, strict=True)
+        for (slopes, curvatures), losses, top in own:
+            weights = self._weights(losses, top)
+
+            def tilted(
+                least: float,
+                weights: Floats = weights,
+                curvatures: Curvatures = curvatures,
+                by_score: Floats = slopes * (self._spacing / size),
+            ) -> Floats:
+                return weights * (curvatures(least) + tilt * np.square(by_score))
+
+            yield weights * slopes, tilted
+
+    def hessians(self, w: Floats, damping: Floats) -> Floats:
+        """Return ``n (sum_i p_i (H_i + tilt g_i g_i^T) - tilt g g^T)`` with the mean g of gradients."""
+        n = self._what.n_rows
+        first, second_part = two_parts(w)
+        mean = (self.gradient(w) - self.convexity * (first + second_part)).T
+        second: Floats = super().hessians(w, damping) * (n / self._totals)[:, None, None]
+        return second - self._what.tilt / n * mean[:, :, None] * mean[:, None, :]
+
+    def products(self, w: Floats, damping: Floats) -> Callable[[Floats], Floats]:
+        return differences(self.gradient, w)
