@@ -37,6 +37,7 @@ from dpsk import (
 )
 
 from .datasets import NAMES, load
+from .solvers.gradient_output import OutputGradientDescent, PermutedGradientDescent, RandomizedSensitivity
 from .solvers.objective_perturbation import ApproximateMinima, GaussianObjective, PureObjective
 
 RESULTS = Path(__file__).parent / "results"
@@ -87,6 +88,9 @@ CONFIGURATIONS = {
     "output perturbation, paper's noise": OutputPerturbationLogisticRegression(**STANDARDISED, noise="paper"),
     "output perturbation SVM": OutputPerturbationSVC(**STANDARDISED),
     "output perturbation, rows within 1": OutputPerturbationLogisticRegression(),
+    "output perturbation 2017, GD": OutputGradientDescent(),
+    "output perturbation 2017, permuted SGD": PermutedGradientDescent(),
+    "output perturbation 2019, RSGD": RandomizedSensitivity(),
 }
 PURE = ", delta = 0"
 """What is added to the name of a configuration in rows that were run with ``--delta 0``."""
@@ -214,7 +218,9 @@ def report() -> None:
         "2011` (Chaudhuri, Monteleoni & Sarwate; pure epsilon), `2012` (Kifer, Smith & Thakurta), `AMP` (Iyengar and",
         "others 2019). `output perturbation` is `OutputPerturbationLogisticRegression` with `bounds=(0, 1)` and",
         '`standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`), `rows within 1` the',
-        "same with nothing set; rows with `delta = 0` were made with `--delta 0`.",
+        "same with nothing set; rows with `delta = 0` were made with `--delta 0`. On rows of unit norm, not tuned and for",
+        "replaced rows, which takes twice the noise: `output perturbation 2017, GD` (Zhang, Zheng, Mou & Wang), `2017,",
+        "permuted SGD` (Wu and others), `2019, RSGD` (Chen, Lee & Kifer).",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]
