@@ -218,9 +218,9 @@ def report() -> None:
         "2011` (Chaudhuri, Monteleoni & Sarwate; pure epsilon), `2012` (Kifer, Smith & Thakurta), `AMP` (Iyengar and",
         "others 2019). `output perturbation` is `OutputPerturbationLogisticRegression` with `bounds=(0, 1)` and",
         '`standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`), `rows within 1` the',
-        "same with nothing set; rows with `delta = 0` were made with `--delta 0`. On rows of unit norm, not tuned and for",
-        "replaced rows, which takes twice the noise: `output perturbation 2017, GD` (Zhang, Zheng, Mou & Wang), `2017,",
-        "permuted SGD` (Wu and others), `2019, RSGD` (Chen, Lee & Kifer).",
+        "same with nothing set; rows with `delta = 0` were made with `--delta 0`. On rows of unit norm, not tuned and",
+        "for replaced rows, which takes twice the noise: `output perturbation 2017, GD` (Zhang, Zheng, Mou & Wang),",
+        "`2017, permuted SGD` (Wu and others), `2019, RSGD` (Chen, Lee & Kifer).",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]

@@ -38,7 +38,7 @@ def sensitivities(steps: np.ndarray, batch: int, n_batches: int, alpha: float, a
 
 
 class _NoisyIterate(ClassifierMixin, BaseEstimator):
-    """Batches in one random order for ``passes`` passes, then noise; subclasses say how long steps are and how noisy."""
+    """Batches in one random order, ``passes`` times, then noise; subclasses say how long steps are and how noisy."""
 
     batch: int | None = 50
     passes = 10

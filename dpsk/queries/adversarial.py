@@ -75,7 +75,7 @@ class AttackedSum(RegularizedSum):
     @property
     def length(self) -> float:
         """The largest l2 norm of a gradient of N."""
-        return 1.0 if self.norm == 2 else math.sqrt(self.n_features)
+        return 1.0 if self.norm == 2 else math.sqrt(max(self.n_features, 1))
 
     @property
     def extent(self) -> float:
