@@ -135,6 +135,11 @@ class MarginLoss(Loss):
         return self.smoothness
 
     @property
+    def decay(self) -> float:
+        """How fast phi'' falls at most: phi''(m + t) >= phi''(m) exp(-decay |t|); ``inf`` where it can vanish."""
+        return math.inf
+
+    @property
     def conditioning(self) -> float:
         """The supremum of |m| phi''(m) - |phi'(m)|: how far relative errors of margins can move phi', beside itself."""
         return math.inf
@@ -177,6 +182,7 @@ class Logistic(MarginLoss):
     lipschitz = 1.0
     smoothness = 0.25
     jerk = 1 / (6 * math.sqrt(3))
+    decay = 1.0  # the logarithm of phi'' has the derivative 1 - 2/(1 + exp(-m))
 
     def phi(self, margin: Floats) -> Floats:
         value: Floats = np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0)

@@ -13,6 +13,8 @@ from ..losses import Hinge, HuberHinge, Logistic, Loss, MarginLoss, OneVsRest, S
 from ..privacy import Budget, GaussianDP, PureDP, conversions
 from ..queries import AttackedSum, RegularizedSum, TiltedSum
 from ..queries.descent import METHODS
+from ..solvers import Solver
+from ..solvers.exponential import ExponentialSampling
 from ..solvers.output_perturbation import TILTED, OutputPerturbation
 from .base import Facts, PrivateClassifier
 from .linear import Probabilities
@@ -41,6 +43,13 @@ _OBJECTIVE = """objective : {"erm", "tilted", "adversarial"}, default="erm"
         of ``bounds``, or standard deviations.
     attack_norm : {2, inf}, default=2
         The norm of that distance: the l2 norm of all changes, or the largest change of any column."""
+_MECHANISM = """mechanism : {"noise", "exponential", "localization"}, default="noise"
+        How the minimum is made private. "noise" is output perturbation. "exponential" draws weights instead, with
+        probabilities that fall exponentially with the loss (their Algorithm 9, after Bassily, Smith & Thakurta 2014):
+        exactly, for two classes, ``delta=0`` and a few columns; it refuses what could take more than 100,000 proposals.
+        "localization" spends half of the budget on a ball to draw from (Algorithm 11), and can do more columns. How
+        long a draw takes depends on the data. ``alpha="auto"`` is then the least penalty that keeps the minimum within
+        ``radius``, or, without one, where the margin of the longest row is 10; ``gradient_clip`` does not apply."""
 _MIDDLE = f"""alpha : "auto" or float > 0, default="auto"
         Strength of the L2 penalty on the mean loss, on all weights, in the units that are fitted. The guarantee rests
         on it: half of it doubles the noise. "auto" takes the one of Theorems 3.4 and 3.5 of Lowy & Razaviyayn (2021),
@@ -85,6 +94,7 @@ class _OutputPerturbation(PrivateClassifier):
     gradient_clip: float | None
     noise: str
     solver: str
+    mechanism: str = "noise"
 
     _currency = GaussianDP()
     _exact_at_infinity = True
@@ -133,6 +143,11 @@ class _OutputPerturbation(PrivateClassifier):
             require_clip("gradient_clip", self.gradient_clip)
 
     def _budget(self, facts: Facts | None = None) -> Budget:
+        if facts is not None and facts.n_classes > 2 and self.mechanism != "noise":
+            raise ValueError(
+                f"mechanism={self.mechanism!r} is for two classes, but there are {facts.n_classes}: use "
+                "mechanism='noise'"
+            )
         if self.delta == 0:
             return Budget.of(self.epsilon, self.delta, currency=PureDP())
         budget = Budget.of(self.epsilon, self.delta, currency=self._currency)
@@ -141,13 +156,17 @@ class _OutputPerturbation(PrivateClassifier):
         mu = conversions.paper_mu(budget.epsilon, budget.delta)
         return Budget(budget.epsilon, budget.delta, self._currency, mu * mu)
 
-    def _solver(self) -> OutputPerturbation:
+    def _solver(self) -> Solver:
         data_norm = self._row_bound()
+        longest = None if data_norm is None else math.hypot(data_norm, bool(self.fit_intercept))
+        automatic = isinstance(self.alpha, str)
+        if self.mechanism != "noise":
+            return ExponentialSampling(self.mechanism == "localization", automatic, self.radius, longest)
         return OutputPerturbation(
-            target=self.target if isinstance(self.alpha, str) else None,
+            target=self.target if automatic else None,
             radius=self.radius,
             gradient_clip=self.gradient_clip,
-            longest=None if data_norm is None else math.hypot(data_norm, bool(self.fit_intercept)),
+            longest=longest,
             method=self.solver,
             objective=self._objective(),
             reach=TILTED if self.objective == "tilted" else 1.0,
@@ -161,7 +180,7 @@ class _OutputPerturbation(PrivateClassifier):
             return functools.partial(AttackedSum, radius=self.attack_radius, norm=self.attack_norm, constant=constant)
         return RegularizedSum
 
-    def _returned(self, known: RegularizedSum) -> None:
+    def _returned(self, known: RegularizedSum | None) -> None:
         if isinstance(known, TiltedSum) and known.heaviest > HEAVY:
             warnings.warn(
                 f"tilt={self.tilt:g} with {known.n_rows} rows and alpha={known.penalty / known.n_rows:.2g}: for all "
@@ -190,6 +209,7 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
     ----------
     {_FIRST}
     {_OBJECTIVE}
+    {_MECHANISM}
     {_MIDDLE}
     {_COLUMNS}
     {_DATA}
@@ -214,6 +234,7 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
         tilt: float = 1.0,
         attack_radius: float = 0.1,
         attack_norm: float = 2,
+        mechanism: str = "noise",
         alpha: float | str = "auto",
         target: str = "empirical",
         radius: float | None = None,
@@ -236,6 +257,7 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
         self.tilt = tilt
         self.attack_radius = attack_radius
         self.attack_norm = attack_norm
+        self.mechanism = mechanism
         self.alpha = alpha
         self.target = target
         self.radius = radius
@@ -251,6 +273,24 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
         self.ledger = ledger
         self.random_state = random_state
         self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        require_choice("mechanism", self.mechanism, ("noise", "exponential", "localization"))
+        if self.mechanism == "noise":
+            return
+        for name, value, only in (
+            ("delta", self.delta, 0),
+            ("objective", self.objective, "erm"),
+            ("gradient_clip", self.gradient_clip, None),
+            ("radius", None if isinstance(self.alpha, str) else self.radius, None),
+        ):
+            if value != only:
+                beside = " beside a number for alpha" if name == "radius" else ""
+                raise ValueError(
+                    f"mechanism={self.mechanism!r} cannot be combined with {name}={value!r}{beside}: it is built for "
+                    f"{name}={only!r}. Use that, or mechanism='noise'"
+                )
 
     def _margin_loss(self) -> MarginLoss:
         return Logistic()

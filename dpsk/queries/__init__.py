@@ -2,6 +2,7 @@
 
 from .adversarial import AttackedSum
 from .armijo import ArmijoGains
+from .exponential import SampledWeights
 from .gradient import GradientSum
 from .hessian import HessianSum
 from .histograms import Magnitudes, Positions, RowNorms
@@ -25,6 +26,7 @@ __all__ = [
     "Positions",
     "RegularizedSum",
     "RowNorms",
+    "SampledWeights",
     "Successes",
     "TiltedSum",
     "largest_curvature",

@@ -42,10 +42,10 @@ _NAMES_INSIDE = {
     "Cost", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Hinge", "HuberHinge", "Integers", "L2",
     "Laplace", "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",
     "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions",
-    "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "Sampling", "Sigmoid", "Softmax", "Solver",
-    "SquaredHinge", "Start", "SymmetricGaussian", "ZCDP", "backtrack", "failure_of", "gaussian_norm",
-    "gradient_precision", "largest_curvature", "largest_eigenvalue", "run", "sampling_error", "slope_at_zero",
-    "smallest_eigenpair", "typical_norm",
+    "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledWeights", "Sampling", "Sigmoid",
+    "Softmax", "Solver", "SquaredHinge", "Start", "SymmetricGaussian", "ZCDP", "backtrack", "failure_of",
+    "gaussian_norm", "gradient_precision", "largest_curvature", "largest_eigenvalue", "run", "sampling_error",
+    "slope_at_zero", "smallest_eigenpair", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",
