@@ -1,6 +1,7 @@
 """Output perturbation as a solver and as estimators: what is paid, how near it comes, what the paper's formulas say."""
 
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -18,8 +19,8 @@ from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax, Squared
 from dpsk.mechanisms import SeededBits
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP, conversions
-from dpsk.queries import Minimizer
-from dpsk.solvers.output_perturbation import OutputPerturbation, strength
+from dpsk.queries import Minimizer, TiltedSum
+from dpsk.solvers.output_perturbation import OutputPerturbation, consistent, strength
 from dpsk.testing import ERROR_PROBABILITY, check_solver
 
 LOSSES = [Logistic(), HuberHinge(), SquaredHinge(), Hinge()]
@@ -314,3 +315,124 @@ def test_the_audit_notices_a_third_of_the_noise(monkeypatch):
 
     monkeypatch.setattr(Minimizer, "sensitivity", third)
     assert epsilon_lower_bound("replace") > 1.0
+
+
+# ------------------------------------------------------------------------------------------------ beyond averages
+
+BEYOND = [
+    {"objective": "tilted", "tilt": 0.5},
+    {"objective": "adversarial", "attack_radius": 0.05},
+    {"objective": "adversarial", "attack_radius": 0.005, "attack_norm": math.inf},
+]
+each_objective = pytest.mark.parametrize(
+    "objective", BEYOND, ids=lambda o: f"{o['objective']} {o.get('attack_norm', 2)}"
+)
+
+
+@each
+@each_objective
+@pytest.mark.parametrize(
+    "options", [{}, {"standardize": "private"}, {"bounds": (0, 1), "delta": 1e-5}, {"adjacency": "replace"}]
+)
+def test_other_objectives_keep_the_contract(Estimator, objective, options, cancer):
+    X, y = cancer
+    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    first, second = (Estimator(100.0, random_state=0, **objective, **options).fit(X, y) for _ in range(2))
+    assert np.array_equal(first.coef_, second.coef_)
+    assert first.score(X, y) > 0.7
+    spent = first.privacy_spent_
+    assert (spent.epsilon, spent.delta) == (100.0, options.get("delta", 0.0))
+    assert sum(release.count * release.cost for release in spent.releases) <= spent.limit
+
+
+@each
+@each_objective
+def test_other_objectives_take_several_classes(Estimator, objective, iris):
+    model = Estimator(50.0, random_state=0, **objective).fit(*iris)
+    assert model.coef_.shape == (3, 4)
+    assert model.score(*iris) > 0.6
+
+
+@each
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objective": "worst"}, "objective='worst' must be one of"),
+        ({"objective": "tilted", "tilt": 0.0}, r"tilt=0\.0 must be"),
+        ({"objective": "tilted", "tilt": math.inf}, "tilt=inf must be"),
+        ({"objective": "adversarial", "attack_radius": -1.0}, r"attack_radius=-1\.0 must be"),
+        ({"objective": "adversarial", "attack_norm": 1}, "attack_norm=1 must be 2 or inf"),
+        ({"objective": "adversarial", "attack_norm": "inf"}, "attack_norm='inf' must be 2 or inf"),
+        ({"objective": "tilted", "epsilon": math.inf}, "epsilon=inf with objective='tilted'"),
+        ({"objective": "tilted", "solver": "katyusha"}, "parts of the rows do not estimate its gradient"),
+    ],
+)
+def test_objectives_that_cannot_be_are_refused_before_the_data_are_touched(Estimator, options, message):
+    with pytest.raises(ValueError, match=message):
+        Estimator(**options).fit(Untouchable(), Untouchable())
+    if Estimator is OutputPerturbationSVC:
+        with pytest.raises(ValueError, match="loss='hinge': it is built for smooth losses"):
+            Estimator(loss="hinge", objective="adversarial").fit(Untouchable(), Untouchable())
+
+
+@each
+def test_a_tilt_at_which_one_row_may_decide_is_warned_of(Estimator, cancer):
+    with pytest.warns(UserWarning, match=r"one row may have \d+% of all weight, and the noise covers that"):
+        Estimator(1.0, objective="tilted", tilt=5.0, alpha=1e-3, random_state=0).fit(*cancer)
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+@pytest.mark.parametrize("target", ["empirical", "population"])
+def test_the_penalty_of_a_tilted_objective_is_the_one_for_the_noise_it_leads_to(target, adjacency):
+    data = problem(pure(0.5), adjacency=adjacency)
+    solver = OutputPerturbation(target=target, longest=2.0, radius=10.0, objective=partial(TiltedSum, tilt=1.0))
+    iterates, returned = solver.iterates(data, Logistic(), L2(0.0), (6,)), None
+    next(iterates)
+    try:
+        next(iterates)
+    except StopIteration as end:
+        returned = end.value
+    alpha, clip = returned.penalty / 2000, 0.6 * 0.5 * 2.0
+    what = TiltedSum(Logistic(), 2000, 6, clip=clip, longest=2.0, penalty=returned.penalty, tilt=1.0)
+    part = 6 / 0.5 * what.moved(adjacency) * alpha / clip
+    beta = 2.0**2 * 0.3 * 0.7 + clip**2
+    assert alpha == pytest.approx(strength(clip, beta, 10.0, part, 2000 if target == "population" else None), rel=1e-6)
+
+
+def test_the_consistent_number():
+    assert consistent(lambda x: 3.0) == 3.0
+    assert consistent(lambda x: 8 * x ** (1 / 3)) == pytest.approx(8**1.5)
+    assert consistent(lambda x: min(100 / x, 8 * x ** (1 / 3))) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("norm", [2, math.inf])
+def test_training_for_an_attack_helps_under_it(norm):
+    """At the same epsilon; the difference is many times what noise does to it."""
+    rng = np.random.default_rng(0)
+    y = rng.choice([-1, 1], 20_000)
+    X = np.column_stack(
+        [0.4 * y + 0.3 * rng.normal(size=20_000), 0.06 * y[:, None] + 0.03 * rng.normal(size=(20_000, 9))]
+    )
+    radius, accuracy = (0.3, {}) if norm == 2 else (0.1, {})
+    for objective in ("erm", "adversarial"):
+        settings = {"objective": objective, "attack_radius": radius, "attack_norm": norm, "data_norm": 2.0}
+        model = OutputPerturbationLogisticRegression(1.0, 1e-6, random_state=0, **settings).fit(X, y)
+        w = model.coef_[0]
+        worst = w / np.linalg.norm(w) if norm == 2 else np.sign(w)
+        accuracy[objective] = model.score(X - radius * y[:, None] * worst, y)
+    assert accuracy["adversarial"] > accuracy["erm"] + 0.15
+
+
+def test_a_tilt_lowers_the_worst_loss_of_two_groups():
+    """At the same epsilon and penalty; the difference is many times what noise does to it."""
+    rng = np.random.default_rng(0)
+    small, y = rng.random(200_000) < 0.05, rng.choice([-1, 1], 200_000)
+    X = y[:, None] * np.where(small[:, None], [0.0, 0.6], [0.6, -0.2])
+    X += np.where(small[:, None], 0.1, [0.2, 0.1]) * rng.normal(size=X.shape)
+    worst = []
+    for settings in ({}, {"objective": "tilted", "tilt": 0.3}, {"objective": "tilted", "tilt": 1.0}):
+        model = OutputPerturbationLogisticRegression(1.0, alpha=0.01, random_state=0, **settings).fit(X, y)
+        losses = np.logaddexp(0, -y * model.decision_function(X))
+        worst.append(max(losses[small].mean(), losses[~small].mean()))
+    assert worst[0] > worst[1] + 0.03
+    assert worst[1] > worst[2] + 0.06
