@@ -76,6 +76,13 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
     require((change <= loss.jerk * moved + 1e-12).all(), f"{name}.jerk is {loss.jerk}, seen {(change / moved).max()}")
     if isinstance(loss, MarginLoss):
         _check_flattened(loss, rng)
+        if np.isfinite(loss.decay):
+            distance = rng.normal(size=n) * 3
+            ahead, least = (
+                loss.curvature(scores + distance),
+                loss.curvature(scores) * np.exp(-loss.decay * abs(distance)),
+            )
+            require((ahead >= least * (1 - 1e-9)).all(), f"{name}.decay is {loss.decay}, but phi'' falls faster")
 
 
 def _check_flattened(loss: MarginLoss, rng: np.random.Generator) -> None:
