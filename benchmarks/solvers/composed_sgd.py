@@ -16,7 +16,7 @@ from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Sampling, conver
 from dpsk.privacy.currencies import single_row_only
 from dpsk.solvers.sgd import SGD
 
-__all__ = ["AdvancedComposition", "EqualSteps", "MomentsAccountant", "SGDAdv", "SGDMA"]
+__all__ = ["SGDMA", "AdvancedComposition", "EqualSteps", "MomentsAccountant", "SGDAdv"]
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ _BLOCK = 4096
 class LossesAmong(Query):
     """By how much the summed loss at every candidate exceeds each row's smallest one among the candidates.
 
-    What is subtracted from a row's losses is the same for all candidates, so the order of the sums is that of the summed
-    losses. What is left are the enhanced scores of Zhang et al. (2013): among candidates that lie close together
-    no row has much to say, and little noise is needed.
+    What is subtracted from a row's losses is the same for all candidates, so the order of the sums is that of
+    the summed losses. What is left are the enhanced scores of Zhang et al. (2013): among candidates that lie close
+    together no row has much to say, and little noise is needed.
 
     Formal guarantee
     ----------------
@@ -121,8 +121,8 @@ class PrivGeneClassifier(PrivateClassifier):
     """PrivGene for logistic regression or the linear SVM.
 
     Formal guarantee: epsilon-DP with ``delta=0``, as published. With a delta it is (epsilon, delta)-DP by zCDP, as in
-    the experiments of Lee & Kifer (2018), with the exact conversion: kinder to it, as the choices are many. A row leaves
-    (zero-out). Mini-batches of ``batch_size`` rows claim no amplification.
+    the experiments of Lee & Kifer (2018), with the exact conversion: kinder to it, as the choices are many. A row
+    leaves (zero-out). Mini-batches of ``batch_size`` rows claim no amplification.
     """
 
     rho, fit_intercept, data_norm, bounds, standardize, classes = None, True, None, None, None, None
