@@ -129,12 +129,22 @@ class PrivGeneClassifier(PrivateClassifier):
     adjacency, ledger, verbose = "zero-out", None, 0
 
     def __init__(
-        self, epsilon=1.0, delta=1e-6, *, loss="log_loss", alpha=1e-3, parents=1, batch_size=None, random_state=None
+        self,
+        epsilon=1.0,
+        delta=1e-6,
+        *,
+        loss="log_loss",
+        alpha=1e-3,
+        pace=800.0,
+        parents=1,
+        batch_size=None,
+        random_state=None,
     ):
         self.epsilon = epsilon
         self.delta = delta
         self.loss = loss
         self.alpha = alpha
+        self.pace = pace
         self.parents = parents
         self.batch_size = batch_size
         self.random_state = random_state
@@ -146,4 +156,4 @@ class PrivGeneClassifier(PrivateClassifier):
         return loss_named(self.loss, n_classes)
 
     def _solver(self):
-        return PrivGene(parents=self.parents, batch_size=self.batch_size)
+        return PrivGene(self.pace, parents=self.parents, batch_size=self.batch_size)
