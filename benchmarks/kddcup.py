@@ -1,4 +1,4 @@
-"""KDDCup99 (the 10 % file): all rows and mini-batches of 40,000, accuracy and time of both (Lee & Kifer 2018, Figure 4).
+"""KDDCup99 (the 10 % file): all rows and mini-batches of 40,000, accuracy and time of both (Lee & Kifer 2018, Fig. 4).
 
 delta = 1e-12. Seconds are of processor time in one thread, so that they may be compared when a machine is shared.
 """
