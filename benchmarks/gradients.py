@@ -118,9 +118,9 @@ def report() -> None:
         "released, the root of the expected squared norm of the noise, and the loss there, at release `t`. One run",
         "each, seed 0. The true gradient was computed in the benchmark only; no method sees it. `steady noise` is",
         "plain gradient descent (steps of 1.0) with the noise of the paper's table, which costs epsilon =",
-        f"{steady().epsilon:.3f} at delta = 1e-8; the others have epsilon = {EPSILON}. A gradient that DP-AGD buys again",
-        "counts as a release of its own. The default's norms are those in its own coordinates (standardised columns),",
-        "and compare with each other only; its loss compares.",
+        f"{steady().epsilon:.3f} at delta = 1e-8; the others have epsilon = {EPSILON}. A gradient that DP-AGD buys",
+        "again counts as a release of its own. The default's norms are those in its own coordinates (standardised",
+        "columns, and what is released is clipped), and compare with each other only; its loss compares.",
     ]
     for method in METHODS:
         lines += ["", f"## {method}", "", "| t | true | noisy | noise | loss |", "|---|---|---|---|---|"]
