@@ -32,14 +32,19 @@ METHODS = {
     "DP-Adam": ("DP-Adam", "DP-Adam SVM"),
     "objective perturbation, ours": ("objective perturbation", "objective perturbation SVM"),
     "output perturbation, ours": ("output perturbation", "output perturbation SVM"),
+    # drawn as soon as accuracy.csv has rows of these names
+    "OutPert-GD 2017": ("OutPert-GD", "OutPert-GD SVM"),
+    "permuted SGD 2017": ("permuted SGD", "permuted SGD SVM"),
+    "OutPert-RSGD 2019": ("OutPert-RSGD", "OutPert-RSGD SVM"),
 }
 LEE_KIFER = (
     "default", "DP-AGD, as published", "DP-AGD, ours", "ObjPert 2011", "ObjPert 2012", "PrivGene", "SGD-Adv", "SGD-MA",
-    "SGD-MA, all moments", "objective perturbation, ours",
+    "SGD-MA, all moments", "objective perturbation, ours", "OutPert-GD 2017",
 )  # fmt: skip
 CHEN_LEE = (
     "default", "DP-BLSGD, as published", "DP-BLSGD, ours", "DP-BLSGD-AC, ours", "DP-BLGD, ours", "DP-AGD, as published",
     "DP-SGD", "DP-Adam", "ObjPert 2012", "PrivGene", "objective perturbation, ours", "output perturbation, ours",
+    "OutPert-GD 2017", "permuted SGD 2017", "OutPert-RSGD 2019",
 )  # fmt: skip
 KINDS = ("logistic regression", "linear SVM")
 Cells = Mapping[tuple[str, str, str], np.ndarray]
