@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import csv
+import json
+import os
+import platform
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import joblib
+import numpy
+import scipy
+import sklearn
 from joblib import Parallel, delayed
 
-__all__ = ["RESULTS", "Figure", "Table"]
+__all__ = ["RESULTS", "Figure", "Table", "machine", "one_thread_per_process"]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -73,6 +80,8 @@ class Table:
                     shown = passed
                     left = passed * (len(missing) - count) / count
                     print(f"{self.path.name}: {count}/{len(missing)}, {passed:.0f} s, {left:.0f} s left", flush=True)
+        if missing:
+            note_machine(self.path.name)
         return len(missing)
 
     def _one(self, folder: Path | None, key: tuple) -> list[str]:
@@ -81,17 +90,35 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure or table: how its numbers are measured, and how it is drawn from them.
+    """One figure or table: what is measured for it, and how it is drawn from CSV files alone.
 
-    ``run(options)`` measures what is missing; None where other figures measure all it needs. ``report()`` draws, from
-    the CSV files alone. ``files`` are what it leaves in ``results``, pictures and tables.
+    ``measurements(repeats)`` yields tables and the keys they need; ``report()`` draws; ``files`` are what it leaves in
+    ``results``; ``repeats`` says what was repeated how often, beside what the paper did.
     """
 
     name: str
     title: str
     files: tuple[str, ...]
     repeats: str
-    """What was repeated how often, beside what the paper did."""
-    report: Callable[[], None] | None = None
-    run: Callable[..., None] | None = None
-    notes: Sequence[str] = ()
+    report: Callable[[], None]
+    measurements: Callable[[int], Iterable[tuple[Table, Iterable[tuple]]]]
+    default_repeats: int
+
+
+def one_thread_per_process() -> None:
+    """Let worker processes use one thread each: they are what runs in parallel."""
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = "1"
+
+
+def machine() -> str:
+    """Return what this runs on."""
+    versions = ", ".join(f"{module.__name__} {module.__version__}" for module in (numpy, scipy, sklearn, joblib))
+    return f"{os.cpu_count()} cores, {platform.machine()}; Python {platform.python_version()}, {versions}"
+
+
+def note_machine(rows: str) -> None:
+    """Remember on what the rows of a table were measured last."""
+    path = RESULTS / "machines.json"
+    machines = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(machines | {rows: machine()}, indent=1) + "\n")
