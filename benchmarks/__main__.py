@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
         own.add_argument("--repeats", type=int, default=figure.default_repeats)
         own.add_argument("--jobs", type=int, default=2, help="processes")
         chosen = own.parse_args(rest)
-        for table, keys in figure.measurements(chosen.repeats):
+        for table, keys in figure.measurements(chosen):
             table.run(keys, chosen.data, chosen.jobs)
         figure.report()
 

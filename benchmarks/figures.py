@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from functools import partial
 
@@ -27,42 +28,46 @@ Measurements = Iterable[tuple[Table, Iterable[tuple]]]
 DATASETS = pictures.DATASETS
 
 
-def against_epsilon(names: Iterable[str], kind: int, repeats: int) -> Measurements:
+def against_epsilon(names: Iterable[str], kind: int, options: Namespace) -> Measurements:
     """Return what accuracy.csv has to hold for a picture of accuracy against epsilon."""
     chosen = [configuration for name in names if (configuration := pictures.METHODS[name][kind])]
-    known = [configuration for configuration in chosen if configuration in accuracy.CONFIGURATIONS]
     keys = [
         (dataset, configuration, epsilon, 1e-8, repeat, fold)
-        for repeat in range(repeats)
-        for configuration in known
+        for repeat in range(options.repeats)
+        for configuration in chosen
+        if configuration in accuracy.CONFIGURATIONS
         for dataset in DATASETS
         for epsilon in accuracy.EPSILONS
         for fold in range(5)
     ]
-    keys += [
-        (d, name, "", "", r, f) for d in DATASETS for name in accuracy.BASELINES for r in range(1) for f in range(5)
-    ]
+    keys += [(d, name, "", "", 0, fold) for d in DATASETS for name in accuracy.BASELINES for fold in range(5)]
     yield accuracy.TABLE, keys
 
 
-def of_table(table: Table, keys: Callable[..., Iterable[tuple]], repeats: int) -> Measurements:
-    yield table, keys(repeats)
+def of_table(table: Table, keys: Callable[[int], Iterable[tuple]], options: Namespace) -> Measurements:
+    yield table, keys(options.repeats)
 
 
-def of_gradients(repeats: int) -> Measurements:
-    del repeats  # one run each, as in the paper
+def of_gradients(options: Namespace) -> Measurements:
+    del options  # one run each, as in the paper
     yield gradients.TABLE, gradients.keys()
 
 
-def of_second_order(repeats: int) -> Measurements:
-    del repeats  # five seeds, as in the paper
+def of_bounds(options: Namespace) -> Measurements:
+    if not output_risk.CSV.exists():  # a table that is measured as a whole
+        output_risk.run(40)
+    yield output_risk.DEFAULT, output_risk.default_keys(options.repeats)
+
+
+def of_second_order(options: Namespace) -> Measurements:
+    second_order.run_all(Namespace(data=options.data, methods=second_order.METHODS))
     yield second_order.DEFAULT, second_order.default_keys()
 
 
-def everything(repeats: int) -> Measurements:
+def everything(options: Namespace) -> Measurements:
     for kind in (0, 1):
-        yield from against_epsilon(pictures.METHODS, kind, repeats)
-    yield kddcup.TABLE, kddcup.keys(repeats)
+        yield from against_epsilon(pictures.METHODS, kind, options)
+    yield kddcup.TABLE, kddcup.keys(options.repeats)
 
 
 CROSS = "means over repeats of 5-fold cross-validation; the paper: 20 repeats of 5 folds"
@@ -122,8 +127,17 @@ FIGURES = {
         ),
         Figure(
             "chen-lee-1",
-            "Chen & Lee (2020), Figures 1 and 2: settings of the private line search, and what it computes",
-            ("line_search_settings.png", "line_search_evaluations.png", "line_search.md"),
+            "Chen & Lee (2020), Figure 1: settings of the private line search on Adult",
+            ("line_search_settings.png", "line_search.md"),
+            f"{TEN}; here 4 repeats",
+            line_search.report,
+            partial(of_table, line_search.TABLE, line_search.keys),
+            4,
+        ),
+        Figure(
+            "chen-lee-2",
+            "Chen & Lee (2020), Figure 2: how many gradients and losses are computed, against the sampling rate",
+            ("line_search_evaluations.png",),
             f"{TEN}; here 4 repeats",
             line_search.report,
             partial(of_table, line_search.TABLE, line_search.keys),
@@ -151,8 +165,8 @@ FIGURES = {
             "lowy-bounds",
             "Lowy & Razaviyayn (2021), Tables 1-6: excess risk of output perturbation beside the bounds",
             ("output_risk.png", "output_risk.md"),
-            "means over 40 (hinge) and 120 repeats (`run output_risk` measures these anew), the default over "
-            "{output_risk_default}; the paper has no experiments",
+            "means over 40 (hinge) and 120 (logistic) repeats, the default over {output_risk_default}; the paper has "
+            "no experiments",
             output_risk.report,
             partial(of_table, output_risk.DEFAULT, output_risk.default_keys),
             10,
@@ -161,7 +175,7 @@ FIGURES = {
             "gao-wright",
             "Gao & Wright (2023), tables: second-order descent beside DP-TR and DP-GD",
             ("second_order.md",),
-            "five seeds, as in the paper (`run second_order` measures the methods; this only the default's line)",
+            "five seeds, as in the paper",
             second_order.report,
             of_second_order,
             1,
@@ -185,7 +199,7 @@ SCRIPTS = {
     "tuning": "what other constants of the default would do",
     "line_search": "settings and time of the line search",
     "output_risk": "all runs of the bounds anew",
-    "second_order": "all runs of second-order descent",
+    "second_order": "second-order descent, also its accuracy",
     "speed": "time of DP-AGD in multiples of its floor",
     "speed_default": "time of the default in multiples of its floor",
     "primitives": "the cost of every primitive",
@@ -193,10 +207,10 @@ SCRIPTS = {
 }
 FURTHER = {
     "[accuracy.md](accuracy.md), `accuracy_*.png`, `accuracy.csv`": (
-        "the figures above that need it, and `run accuracy --repeats 10` (rows `DP-AGD paper's prices` with `--epsilons "
-        "0.05 0.1 0.2`; `default*` and `DP-AGD standardised`: `--repeats 6`; `line search*`, `DP-SGD*`, `DP-Adam*`: "
-        "`--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: `--repeats 4`, also with "
-        "`--delta 0`; `objective perturbation 2011`, `2012` and `AMP`: `--repeats 2`; some cells hold more)"
+        "the figures above that need it, and `run accuracy --repeats 10` (rows `DP-AGD paper's prices` with "
+        "`--epsilons 0.05 0.1 0.2`; `default*` and `DP-AGD standardised`: `--repeats 6`; `line search*`, `DP-SGD*`, "
+        "`DP-Adam*`: `--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: the same, also "
+        "with `--delta 0`; `objective perturbation 2011`, `2012` and `AMP`: `--repeats 2`; some cells hold more)"
     ),
     "[everywhere.md](everywhere.md)": "`run everywhere`",
     "[search.md](search.md)": "`run search --repeats 2`",
@@ -231,9 +245,8 @@ def counts() -> dict[str, str]:
 def report() -> None:
     """Rebuild every picture and table, the claims and the index."""
     accuracy.report()
-    for figure in FIGURES.values():
-        print(figure.name, flush=True)
-        figure.report()
+    for draw in dict.fromkeys(figure.report for figure in FIGURES.values()):  # two figures may share one
+        draw()
     claims.report()
     index()
 
@@ -291,7 +304,7 @@ NOTES = (
     "perturbation, DP-SGD and DP-Adam minimise another one (weaker penalties, some in other units), so there a larger",
     "value is no failure. `not private, alpha 1e-3` in `accuracy.csv` (one repeat) is its minimum.",
     "",
-    "On Bank the hinge loss has a plateau at the constant classifier (objective 0.2308, the optimum is near 0.222). With",
-    "little noise the subgradient steps of `DP-AGD SVM` stay there and the accuracy is that of the majority; with more",
-    "noise they leave it.",
+    "On Bank the hinge loss has a plateau at the constant classifier (objective 0.2308, the optimum is near 0.222).",
+    "With little noise the subgradient steps of `DP-AGD SVM` stay there and the accuracy is that of the majority; with",
+    "more noise they leave it.",
 )

@@ -9,7 +9,8 @@ from threadpoolctl import threadpool_limits
 
 from dpsk import DPAGDLogisticRegression
 
-from .accuracy import ALPHA, PAPER, cached, fitted, fold_of, objective_of
+from .accuracy import ADV, ALPHA, MA, PAPER, cached, fitted, fold_of, objective_of
+from .solvers.composed_sgd import SGDMA, SGDAdv
 from .suite import Table
 
 DELTA, EPSILONS = 1e-8, (0.1, 0.4, 1.6)
@@ -22,7 +23,11 @@ SETTINGS = {
 VARIANTS = {
     "as published": DPAGDLogisticRegression(alpha=ALPHA, selection="laplace", **PAPER),
     "ours": DPAGDLogisticRegression(alpha=ALPHA),
+    "SGD-Adv": SGDAdv(**ADV),
+    "SGD-MA": SGDMA(**MA),
 }
+# the paper says that these depend on the number of steps, and does not draw it
+STEPS, STEPS_EPSILONS = {"SGD-Adv": (10, 50, 250, 1000), "SGD-MA": (50, 250, 1000, 4000)}, (0.8, 1.6)
 
 
 def measure(folder: Path | None, variant: str, parameter: str, value, epsilon: float, repeat: int, fold: int):
@@ -41,7 +46,10 @@ TABLE = Table("settings", KEY, ("accuracy", "objective"), measure)
 
 def keys(repeats: int) -> Iterable[tuple]:
     for repeat in range(repeats):
-        for variant in VARIANTS:
+        for variant, values in STEPS.items():
+            cells = [(variant, "steps", value, epsilon) for value in values for epsilon in STEPS_EPSILONS]
+            yield from ((*cell, repeat, fold) for cell in cells for fold in range(5))
+        for variant in ("as published", "ours"):
             for parameter, values in SETTINGS.items():
                 for value in values:
                     for epsilon in EPSILONS:

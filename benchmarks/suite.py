@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ class Table:
 class Figure:
     """One figure or table: what is measured for it, and how it is drawn from CSV files alone.
 
-    ``measurements(repeats)`` yields tables and the keys they need; ``report()`` draws; ``files`` are what it leaves in
+    ``measurements(options)`` yields tables and the keys they need; ``report()`` draws; ``files`` are what it leaves in
     ``results``; ``repeats`` says what was repeated how often, beside what the paper did.
     """
 
@@ -101,7 +102,7 @@ class Figure:
     files: tuple[str, ...]
     repeats: str
     report: Callable[[], None]
-    measurements: Callable[[int], Iterable[tuple[Table, Iterable[tuple]]]]
+    measurements: Callable[[Namespace], Iterable[tuple[Table, Iterable[tuple]]]]
     default_repeats: int
 
 
