@@ -144,7 +144,7 @@ def draw_settings(cells) -> None:
         axes.grid(axis="y", alpha=0.3)
     for row in (0, 3):
         figure.axes[row].set_ylabel("accuracy on Adult, %")
-    figure.axes[0].legend()
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     figure.savefig(RESULTS / "line_search_settings.png", dpi=110)
 
 

@@ -364,7 +364,9 @@ of the loss without the penalty, to which our noise is scaled; the paper's, with
 
 In the picture also the default estimators (`DPLogisticRegression`, `DPLinearSVC` for the hinge, which minimises a Huber
 hinge) on the same problems, with `bounds=(-1, 1)`, replaced rows, no intercept, delta = 1e-6, `alpha` = mu where the
-penalty belongs to the objective: means over ten repeats from `output_risk_default.csv`. No bound here is for them.
+penalty belongs to the objective: means over ten repeats from `output_risk_default.csv`. No bound here is for them, and
+they penalise the weights of standardised columns: where the penalty belongs to the objective they minimise another one,
+and level off.
 """
 
 
