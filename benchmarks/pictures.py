@@ -53,12 +53,15 @@ Cells = Mapping[tuple[str, str, str], np.ndarray]
 @cache
 def style(name: str) -> dict[str, object]:
     """Return how a method is drawn, the same in every picture."""
+    from matplotlib import colormaps
+
     if name == "default":
         return {"color": "black", "marker": "o", "lw": 2.2, "ms": 5, "zorder": 5}
     index = list(METHODS).index(name)
     markers, lines = "sv^D<>Px*ph", ("-", "--", "-.")
+    color = f"C{index % 10}" if index <= 10 else colormaps["tab20"](2 * (index % 10) + 1)  # the pale ones come second
     return {
-        "color": f"C{index % 10}", "marker": markers[index % len(markers)], "ls": lines[index % 3], "lw": 1.2, "ms": 4
+        "color": color, "marker": markers[index % len(markers)], "ls": lines[index % 3], "lw": 1.2, "ms": 4
     }  # fmt: skip
 
 
