@@ -22,7 +22,9 @@ def main(arguments: list[str] | None = None) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="what can be run")
     commands.add_parser("report", help="rebuild everything from the CSV files")
-    run = commands.add_parser("run", help="measure what is missing, then redraw; a script gets all further options")
+    run = commands.add_parser(
+        "run", add_help=False, help="measure what is missing, then redraw; a script gets all further options"
+    )
     run.add_argument("name", choices=[*figures.FIGURES, *figures.SCRIPTS], metavar="NAME")
     options, rest = parser.parse_known_args(arguments)
     if options.command == "list":

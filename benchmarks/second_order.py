@@ -246,9 +246,9 @@ def report() -> None:
         "random, its rows scaled otherwise, its seconds those of 8 cores, its IJCNN has 4,999 rows and ours 141,691:",
         "sizes are not to be compared. `DPLogisticRegression`, the default estimator, without intercept and bounds,",
         "minimises the logistic loss with a weaker penalty and knows no stop: objective at its weights, processor",
-        "seconds of the whole fit (`second_order_default.csv`). The paper's first such table is not named in the text; its losses are",
-        "those of the loose one. What it calls the logistic loss is printed without a logarithm: both readings are",
-        "run.",
+        "seconds of the whole fit (`second_order_default.csv`). The paper's first such table is not named in the text;",
+        "its losses are those of the loose one. What it calls the logistic loss is printed without a logarithm: both",
+        "readings are run.",
         "",
     ]
     for dataset, name in (("covtype", "Covertype, 495,141 × 54"), ("ijcnn1", "IJCNN, 141,691 × 22")):
