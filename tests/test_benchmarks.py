@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, Logistic
@@ -171,6 +172,18 @@ def test_what_is_subtracted_does_not_change_the_order_of_candidates():
     # features are rounded to 18 bits, scores of rows down to multiples of the unit
     np.testing.assert_allclose(sums, expected, atol=500 * (query.unit + 1e-4))
     assert sums.argmin() == expected.argmin()
+
+
+def test_scores_of_candidates_are_the_same_for_every_order_and_storage():
+    X, y = small_problem(9000, 6)
+    X[X < 0.4] = 0
+    query = LossesAmong(Logistic(), PrivGene().children(np.full(7, 0.3), np.full(7, -0.7), 0.475), clip=2.0)
+    order = np.random.default_rng(1).permutation(len(X))
+    y = y.astype(float)
+    sums = [query.over(rows, SeededBits(0)) for rows in (ArrayRows(X, y), ArrayRows(sp.csr_matrix(X), y))]
+    sums.append(query.over(ArrayRows(X[order], y[order]), SeededBits(0)))
+    np.testing.assert_array_equal(sums[0], sums[1])
+    np.testing.assert_array_equal(sums[0], sums[2])
 
 
 def test_privgene_pays_for_every_choice_and_is_pure_without_a_delta():
