@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from functools import partial
@@ -72,12 +73,53 @@ def everything(options: Namespace) -> Measurements:
     yield kddcup.TABLE, kddcup.keys(options.repeats)
 
 
-CROSS = "means over repeats of 5-fold cross-validation; the paper: 20 repeats of 5 folds"
-TEN = "means over repeats of 5-fold cross-validation; the paper: 5 repeats of 10 folds"
-FEWER = (
-    "repeats here: default 6 to 10, DP-AGD 10, DP-SGD and DP-Adam 3 to 4, line search 3, objective and output "
-    "perturbation 4, ObjPert and AMP 2, PrivGene, SGD-Adv and SGD-MA {}, models without privacy 1 to 10"
-)
+CROSS = "means over repeats of 5-fold cross-validation; the paper: 20 repeats of 5 folds, which is 100 fits per point"
+TEN = "means over repeats of 5-fold cross-validation; the paper: 5 repeats of 10 folds, which is 50 fits per point"
+
+
+def fits(counted: Iterable[tuple[str, tuple[str, ...]]]) -> str:
+    """Return how many fits there are per point of each line, given its name and the cell of each of its fits."""
+    points: dict[str, Counter[tuple[str, ...]]] = {}
+    for name, point in counted:
+        points.setdefault(name, Counter())[point] += 1
+    texts = []
+    for name, cells in points.items():
+        least, most = min(cells.values()), max(cells.values())
+        texts.append(f"{name}: {least}" + (f" to {most}" if most > least else ""))
+    return f"Fits per point here: {'; '.join(texts)}"
+
+
+def fits_against_epsilon(about: str, names: Iterable[str], kinds: tuple[int, ...] = (0, 1)) -> str:
+    lines = {pictures.METHODS[name][kind]: name for name in names for kind in kinds}
+    rows = [row for row in accuracy.read() if row["configuration"] in lines and row["delta"] != "0.0"]
+    order = {name: index for index, name in enumerate(names)}
+    rows.sort(key=lambda row: order[lines[row["configuration"]]])
+    counted = ((lines[r["configuration"]], (r["dataset"], r["configuration"], r["epsilon"])) for r in rows)
+    return f"{about}. {fits(counted)}"
+
+
+def fits_of_settings() -> str:
+    rows = settings.TABLE.rows()
+    return f"{CROSS}. {fits((r['variant'], (r['parameter'], r['value'], r['epsilon'])) for r in rows)}"
+
+
+def fits_of_kddcup() -> str:
+    about = "folds of one 5-fold cross-validation of the 10 % file; the paper: 20 repeats of 5 folds, 4,898,431 rows"
+    rows = kddcup.TABLE.rows()
+    return f"{about}. {fits((r['configuration'], (r['epsilon'],)) for r in rows if r['epsilon'])}"
+
+
+def fits_of_line_search() -> str:
+    rows = line_search.read()
+    return f"{TEN}. {fits((r['parameter'], (r['value'], r['epsilon'])) for r in rows)}"
+
+
+def fits_of_bounds() -> str:
+    rows = output_risk.DEFAULT.rows()
+    about = "means over 40 (hinge) and 120 (logistic) repeats; the paper has no experiments"
+    return f"{about}. {fits(('default', (r['problem'], r['n'], r['epsilon'])) for r in rows)}"
+
+
 FIGURES = {
     figure.name: figure
     for figure in (
@@ -85,7 +127,7 @@ FIGURES = {
             "lee-kifer-1",
             "Lee & Kifer (2018), Figure 1: settings of DP-AGD (splits, gamma, C_grad, C_obj) on Adult",
             ("lee_kifer_1.png",),
-            f"{CROSS}; here {{settings}} repeats",
+            fits_of_settings,
             pictures.lee_kifer_1,
             partial(of_table, settings.TABLE, settings.keys),
             2,
@@ -94,7 +136,7 @@ FIGURES = {
             "lee-kifer-2",
             "Lee & Kifer (2018), Figure 2: logistic regression, accuracy and objective against epsilon",
             ("lee_kifer_2.png",),
-            f"{CROSS}; {FEWER}",
+            partial(fits_against_epsilon, CROSS, pictures.LEE_KIFER, (0,)),
             partial(pictures.against_epsilon, "lee_kifer_2", pictures.LEE_KIFER, 0),
             partial(against_epsilon, pictures.LEE_KIFER, 0),
             2,
@@ -103,7 +145,7 @@ FIGURES = {
             "lee-kifer-3",
             "Lee & Kifer (2018), Figure 3: linear SVM, accuracy and objective against epsilon",
             ("lee_kifer_3.png",),
-            f"{CROSS}; {FEWER}",
+            partial(fits_against_epsilon, CROSS, pictures.LEE_KIFER, (1,)),
             partial(pictures.against_epsilon, "lee_kifer_3", pictures.LEE_KIFER, 1),
             partial(against_epsilon, pictures.LEE_KIFER, 1),
             2,
@@ -112,8 +154,7 @@ FIGURES = {
             "lee-kifer-4",
             "Lee & Kifer (2018), Figure 4: KDDCup99, all rows and mini-batches of 40,000, accuracy and time",
             ("lee_kifer_4.png", "kddcup99.md"),
-            "folds of one 5-fold cross-validation, {kddcup99} of 5 (the table says which method has how many); the "
-            "paper: 20 repeats of 5 folds, on all 4,898,431 rows",
+            fits_of_kddcup,
             pictures.lee_kifer_4,
             partial(of_table, kddcup.TABLE, kddcup.keys),
             5,
@@ -122,7 +163,7 @@ FIGURES = {
             "lee-kifer-table-1",
             "Lee & Kifer (2018), Table 1: true against noisy gradients",
             ("gradients.md",),
-            "one run, as in the paper",
+            lambda: "one run, as in the paper",
             gradients.report,
             of_gradients,
             1,
@@ -131,7 +172,7 @@ FIGURES = {
             "chen-lee-1",
             "Chen & Lee (2020), Figure 1: settings of the private line search on Adult",
             ("line_search_settings.png", "line_search.md"),
-            f"{TEN}; here 4 repeats",
+            fits_of_line_search,
             line_search.report,
             partial(of_table, line_search.TABLE, line_search.keys),
             4,
@@ -140,7 +181,7 @@ FIGURES = {
             "chen-lee-2",
             "Chen & Lee (2020), Figure 2: how many gradients and losses are computed, against the sampling rate",
             ("line_search_evaluations.png",),
-            f"{TEN}; here 4 repeats",
+            fits_of_line_search,
             line_search.report,
             partial(of_table, line_search.TABLE, line_search.keys),
             4,
@@ -149,7 +190,7 @@ FIGURES = {
             "chen-lee-3",
             "Chen & Lee (2020), Figure 3: logistic regression against epsilon",
             ("chen_lee_3.png",),
-            f"{TEN}; {FEWER}",
+            partial(fits_against_epsilon, TEN, pictures.CHEN_LEE, (0,)),
             partial(pictures.against_epsilon, "chen_lee_3", pictures.CHEN_LEE, 0),
             partial(against_epsilon, pictures.CHEN_LEE, 0),
             2,
@@ -158,7 +199,7 @@ FIGURES = {
             "chen-lee-4",
             "Chen & Lee (2020), Figure 4: linear SVM against epsilon",
             ("chen_lee_4.png",),
-            f"{TEN}; {FEWER}",
+            partial(fits_against_epsilon, TEN, pictures.CHEN_LEE, (1,)),
             partial(pictures.against_epsilon, "chen_lee_4", pictures.CHEN_LEE, 1),
             partial(against_epsilon, pictures.CHEN_LEE, 1),
             2,
@@ -167,8 +208,7 @@ FIGURES = {
             "lowy-bounds",
             "Lowy & Razaviyayn (2021), Tables 1-6: excess risk of output perturbation beside the bounds",
             ("output_risk.png", "output_risk.md"),
-            "means over 40 (hinge) and 120 (logistic) repeats, the default over {output_risk_default}; the paper has "
-            "no experiments",
+            fits_of_bounds,
             output_risk.report,
             partial(of_table, output_risk.DEFAULT, output_risk.default_keys),
             10,
@@ -177,7 +217,7 @@ FIGURES = {
             "gao-wright",
             "Gao & Wright (2023), tables: second-order descent beside DP-TR and DP-GD",
             ("second_order.md",),
-            "five seeds, as in the paper",
+            lambda: "five seeds, as in the paper",
             second_order.report,
             of_second_order,
             1,
@@ -186,7 +226,7 @@ FIGURES = {
             "summary",
             "All methods on all data sets: excess error against epsilon, and the epsilon that comes within 1 point",
             ("summary.png", "summary.md"),
-            f"{FEWER}",
+            partial(fits_against_epsilon, "means over repeats of 5-fold cross-validation", pictures.METHODS),
             summary.report,
             everything,
             2,
@@ -228,22 +268,6 @@ FURTHER = {
 }
 
 
-def repeats_of(table: Table, field: str) -> str:
-    """Return how many repeats the rows of a table have."""
-    return str(len({row[field] for row in table.rows()}))
-
-
-def counts() -> dict[str, str]:
-    """Return the numbers of repeats that texts of figures speak of."""
-    run = {row["repeat"] for row in accuracy.read() if row["configuration"].startswith(("PrivGene", "SGD-"))}
-    return {
-        "settings": repeats_of(settings.TABLE, "repeat"),
-        "kddcup99": repeats_of(kddcup.TABLE, "fold"),
-        "output_risk_default": repeats_of(output_risk.DEFAULT, "repeat"),
-        "": str(len(run)),
-    }
-
-
 def report() -> None:
     """Rebuild every picture and table, the claims and the index."""
     reports = dict.fromkeys(figure.report for figure in FIGURES.values())  # two figures may share one
@@ -254,7 +278,6 @@ def report() -> None:
 
 def index() -> None:
     """Write ``results/README.md``."""
-    known = counts()
     lines = [
         "# Results",
         "",
@@ -263,16 +286,15 @@ def index() -> None:
         "again) and redraws. `DIR` holds the data sets as `.npz` files (`benchmarks/datasets.py` names them).",
         "",
         "**What the papers say, checked: [claims.md](claims.md).** In short, all methods: [summary.md](summary.md).",
-        "The black line in every picture is the default estimator, `DPLogisticRegression(bounds=(0, 1))` or",
-        "`DPLinearSVC(bounds=(0, 1))` with nothing else set.",
+        "Every picture and table has the default estimator in it: `DPLogisticRegression` or `DPLinearSVC`, with public",
+        "bounds and nothing else set.",
         "",
         "Fits are seeded by repeat and fold (`10 * repeat + fold`, the folds by the repeat), so that anybody gets",
-        "these numbers; all methods see the same folds. A fit for release has no seed.",
+        "these numbers; all methods see the same folds. A fit for release has no seed. The numbers of steps of SGD-Adv",
+        "and SGD-MA and their length were chosen on one fold of Adult, without privacy, as those papers chose theirs.",
     ]
     for figure in FIGURES.values():
-        text = figure.repeats.replace("{}", known[""])
-        for name, count in known.items():
-            text = text.replace(f"{{{name}}}", count) if name else text
+        text = figure.repeats()
         lines += [
             "",
             f"## {figure.title}",
@@ -283,13 +305,8 @@ def index() -> None:
         ]
         for file in figure.files:
             lines += ["", f"![{figure.title}]({file})" if file.endswith(".png") else f"Numbers: [{file}]({file})"]
-    lines += [
-        "",
-        "## Further tables",
-        "",
-        "All commands begin with `python -m benchmarks` and need `--data DIR`.",
-        FURTHER.strip(),
-    ]
+    lines += ["", "## Further tables", "", "All commands begin with `python -m benchmarks` and need `--data DIR`."]
+    lines += ["", "| file | made by |", "|---|---|", *(f"| {file} | {command} |" for file, command in FURTHER.items())]
     lines += ["", "## Machines", "", "| rows | machine and versions |", "|---|---|"]
     machines = json.loads((suite.RESULTS / "machines.json").read_text())
     lines += [f"| {rows} | {machine} |" for rows, machine in machines.items()]

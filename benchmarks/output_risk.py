@@ -527,7 +527,7 @@ def draw(lines: list[Line]) -> None:
         if delta > 0:
             means = default_excess(risk)
             values = [means.get((problem.name, line.n, line.epsilon), np.nan) for line in same]
-            axes.plot(x, values, "s-", ms=4, color="C2", label=f"default estimator, delta = {delta:g}")
+            axes.plot(x, values, "s-", ms=4, color="C2", lw=1.2, label=f"default estimator, delta = {delta:g}")
         axes.set(xscale="log", yscale="log", xlabel=over)
         axes.set_xticks(x, [f"{v:g}" if v < 1000 else f"{v / 1000:g}k" for v in x], fontsize=9)
         axes.minorticks_off()

@@ -94,13 +94,13 @@ class Figure:
     """One figure or table: what is measured for it, and how it is drawn from CSV files alone.
 
     ``measurements(options)`` yields tables and the keys they need; ``report()`` draws; ``files`` are what it leaves in
-    ``results``; ``repeats`` says what was repeated how often, beside what the paper did.
+    ``results``; ``repeats()`` says what was repeated how often, beside what the paper did.
     """
 
     name: str
     title: str
     files: tuple[str, ...]
-    repeats: str
+    repeats: Callable[[], str]
     report: Callable[[], None]
     measurements: Callable[[Namespace], Iterable[tuple[Table, Iterable[tuple]]]]
     default_repeats: int
