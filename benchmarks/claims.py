@@ -309,7 +309,7 @@ def beats_noisy_min(kind: int, names: tuple[str, ...]) -> Verdict:
 def randomised_output() -> Verdict:
     cells = [(d, e) for d in DATASETS for e in EPSILONS if not math.isnan(at("OutPert-RSGD 2019", d, e))]
     if not cells:
-        return None, "IPUMS-US is not among our data sets, and OutPert-RSGD has no rows in accuracy.csv"
+        return None, "IPUMS-US is not among our data sets, and accuracy.csv has no rows of OutPert-RSGD"
     points = {
         d: np.mean([at(OURS[0], d, e) - at("OutPert-RSGD 2019", d, e) for d2, e in cells if d2 == d]) for d in DATASETS
     }

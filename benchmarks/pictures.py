@@ -33,9 +33,9 @@ METHODS = {
     "objective perturbation, ours": ("objective perturbation", "objective perturbation SVM"),
     "output perturbation, ours": ("output perturbation", "output perturbation SVM"),
     # drawn as soon as accuracy.csv has rows of these names
-    "OutPert-GD 2017": ("OutPert-GD", "OutPert-GD SVM"),
-    "permuted SGD 2017": ("permuted SGD", "permuted SGD SVM"),
-    "OutPert-RSGD 2019": ("OutPert-RSGD", "OutPert-RSGD SVM"),
+    "OutPert-GD 2017": ("output perturbation 2017, GD", None),
+    "permuted SGD 2017": ("output perturbation 2017, permuted SGD", None),
+    "OutPert-RSGD 2019": ("output perturbation 2019, RSGD", None),
 }
 LEE_KIFER = (
     "default", "DP-AGD, as published", "DP-AGD, ours", "ObjPert 2011", "ObjPert 2012", "PrivGene", "SGD-Adv", "SGD-MA",
