@@ -531,6 +531,9 @@ def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator,
     model = Estimator(data_norm=1.0, random_state=0).set_params(standardize=None).fit(X, y)
     shortened = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
     np.testing.assert_allclose(model.decision_function(storage(X)), model.decision_function(shortened), rtol=1e-9)
+    huge, along = np.zeros((2, 8)), np.eye(8)[:2]
+    huge[[0, 1], [0, 1]] = 1e200, 1e300  # whose squares overflow
+    np.testing.assert_allclose(model.decision_function(storage(huge)), model.decision_function(along), rtol=1e-9)
     exact = Estimator(data_norm=1.0, epsilon=np.inf).set_params(standardize=None)
     if exact._is_exact():
         exact.fit(X, y)
