@@ -26,6 +26,7 @@ from dpsk import (
     DPLogisticRegression,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
     PrivacyLedger,
     PrivateSearchCV,
     private_score,
@@ -135,6 +136,16 @@ def test_storage_does_not_matter(storage, cancer):
     X, y = cancer
     one, other = (searching(random_state=4).fit(rows, y) for rows in (X, storage(X)))
     np.testing.assert_array_equal(one.best_estimator_.coef_, other.best_estimator_.coef_)
+
+
+def test_a_pure_search_says_what_it_is_and_protects_groups(cancer):
+    model = searching(OutputPerturbationLogisticRegression(), {"alpha": [0.1]}, epsilon=8.0, delta=0.0).fit(*cancer)
+    text = model.privacy_spent_.statement()
+    assert "pure 8-differential privacy (delta = 0) (as the best of a secret number of fits" in text
+    assert "epsilon is 16 for 2 rows and 80 for 10" in text
+    assert model.privacy_spent_.epsilon_for_group(3) == 24.0
+    with pytest.raises(ValueError, match="gives no statement for groups"):
+        searching(epsilon=8.0).fit(*cancer).privacy_spent_.epsilon_for_group(3)
 
 
 def test_replaced_rows(cancer):
@@ -537,7 +548,13 @@ def test_a_ledger_refuses_what_it_must(tmp_path):
 BAD = {
     "not ours": ({"estimator": LogisticRegression()}, "neither one of dpsk's classifiers"),
     "not last": ({"estimator": make_pipeline(DPLogisticRegression(), LogisticRegression())}, "neither one of dpsk's"),
-    "a search": ({"estimator": searching()}, "neither one of dpsk's classifiers"),
+    "a search": ({"estimator": searching()}, "PrivateSearchCV is neither .* costs its own epsilon and delta"),
+    "nothing": ({"estimator": None}, "NoneType is neither one of dpsk's classifiers"),
+    "a class": ({"estimator": DPLogisticRegression}, "the class DPLogisticRegression is neither"),
+    "n_jobs": ({"n_jobs": 0}, "n_jobs=0 must be None or an integer"),
+    "n_jobs, a fraction": ({"n_jobs": 0.5}, r"n_jobs=0\.5 must be None or an integer"),
+    "key": ({"param_distributions": {3: [1.0]}}, "cannot hold 3: its keys are names"),
+    "distribution without parameters": ({"param_distributions": {"alpha": loguniform}}, "a method rvs and its"),
     "epsilon": ({"epsilon": 0.0}, r"epsilon=0\.0"),
     "epsilon infinite": ({"epsilon": np.inf}, "epsilon=inf"),
     "delta": ({"delta": 0.0}, "delta=0"),

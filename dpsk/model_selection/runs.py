@@ -45,16 +45,18 @@ class Space:
         prefix = _path_of_the_private_step(estimator)
         for part in parts:
             for name, values in part.items():
+                if not isinstance(name, str):
+                    raise ValueError(f"param_distributions cannot hold {name!r}: its keys are names of parameters")
                 if name.removeprefix(prefix) in _SET_BY_THE_SEARCH:
                     raise ValueError(
                         f"param_distributions cannot hold {name!r}: the search sets it for all runs. Give epsilon, "
                         "delta, ledger and random_state to PrivateSearchCV"
                     )
                 listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
-                if not hasattr(values, "rvs") and not (listed and len(values)):
+                if not _has_draws(values) and not (listed and len(values)):
                     raise ValueError(
                         f"param_distributions[{name!r}]={values!r} must be a list that is not empty, or a distribution "
-                        "with a method rvs, such as those of scipy.stats"
+                        "with a method rvs and its parameters, such as scipy.stats.loguniform(1e-4, 1e-1)"
                     )
         return cls(tuple(dict(sorted(part.items())) for part in parts))
 
@@ -211,6 +213,17 @@ def fit_in_front(model: Any, X: Any, y: Any) -> Any:
             model.steps[:-1] = front.steps
         model = model.steps[-1][1]
     return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _has_draws(values: Any) -> bool:
+    """Return whether these are a distribution, rather than a family of scipy.stats that lacks its parameters."""
+    if not hasattr(values, "rvs"):
+        return False
+    try:
+        values.rvs(random_state=generator_for(bits_for(0)))
+    except TypeError:
+        return False
+    return True
 
 
 def _path_of_the_private_step(estimator: Any) -> str:
