@@ -369,13 +369,19 @@ def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) 
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             "row would satisfy it. Choose delta well below 1/n"
         )
-    rho = budget.currency.rho(budget.limit)
-    if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
-        rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
-    if math.sqrt(2 * rho) * n < _HOPELESS * math.sqrt(weights):
+    if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
+        noise = weights / budget.epsilon
+    else:
+        rho = budget.currency.rho(budget.limit)
+        if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
+            rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
+        noise = math.sqrt(weights / (2 * rho))
+    if n < _HOPELESS * noise:
+        pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
         yield (
             f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
             "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"
+            f"{pure}"
         )
 
 
