@@ -137,11 +137,20 @@ def test_a_model_survives_pickle_and_joblib(Estimator, data, request, tmp_path):
         assert loaded.privacy_spent_ == model.privacy_spent_
 
 
+@each_estimator
+@pytest.mark.parametrize("changed", [{"epsilon": np.inf}, {"data_norm": 0.1}, {"bounds": (0, 0.1)}], ids=str)
+def test_predictions_do_not_follow_parameters_that_are_set_later(Estimator, changed, cancer):
+    X, y = cancer
+    model = Estimator(**({"standardize": None} if "standardize" in Estimator().get_params() else {}), random_state=0)
+    before = model.fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(model.set_params(**changed).decision_function(X), before)
+
+
 # ------------------------------------------------------------------------------------------ what a model holds
 
 PUBLIC = {
     "coef_", "intercept_", "ranges_", "classes_", "n_features_in_", "feature_names_in_", "privacy_spent_",
-    "evaluations_",
+    "evaluations_", "data_norm_",
 }  # fmt: skip
 
 

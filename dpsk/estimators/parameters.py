@@ -71,6 +71,8 @@ PARAMETERS = {
     ranges_ : ndarray of shape (2, n_features), or None
         Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
         in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
+    data_norm_ : float or None
+        The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     classes_ : ndarray of shape (n_classes,)
     evaluations_ : dict
         How many gradients ("gradient"), Hessians ("Hessian") and losses (in searches: "losses", "gains") were computed,
