@@ -1,8 +1,10 @@
 """PrivateSearchCV: scikit-learn's contract, what every run pays, and that nobody learns how many there were."""
 
 import pickle
+import time
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -254,6 +256,7 @@ def test_scores_have_the_noise_that_they_pay_for(cancer):
     for seed in range(400):
         outcome = run({}, (0, seed), X, y, np.array([0, 1]), shares)
         noise.append(outcome.score / 2**20 - (outcome.model.predict(X[600:]) == y[600:]).sum())
+        assert outcome.accuracy == np.clip(outcome.score / 2**20 / (len(y) - 600), 0, 1), "shown with its noise only"
     noise = np.array(noise)
     assert kstest(noise * epsilon, "laplace").pvalue > 1e-6
     assert kstest(2 * noise * epsilon, "laplace").pvalue < 1e-6
@@ -383,6 +386,42 @@ def test_nothing_tells_how_many_runs_there_were(verbose, n_jobs, cancer, tmp_pat
     # the checker is not blind
     model.n_runs_, model.history = 23, list(range(23))
     assert len(hints_at(model, 23)) >= 3
+
+
+def test_runs_in_threads_do_not_warn_either(cancer, monkeypatch, recwarn):
+    """Filters belong to all threads: a run that ends takes back those of one that has not ended."""
+
+    def dawdling(*_):
+        time.sleep(np.random.default_rng().uniform(0, 0.02))
+        warnings.warn("one more run", UserWarning, stacklevel=2)
+
+    monkeypatch.setattr(search, "repetitions", lambda *_: 4)
+    monkeypatch.setattr(Run, "_outcome", dawdling)
+    warnings.simplefilter("always")
+    for _ in range(15):
+        with joblib.parallel_config("threading"), pytest.raises(NothingSelected):
+            searching(epsilon=30.0, n_jobs=4).fit(*cancer)
+    assert len(recwarn) == 0
+
+
+class Deck:
+    """A grid that is drawn from without replacement."""
+
+    def __init__(self, values):
+        self.left = list(values)
+
+    def rvs(self, random_state):
+        return self.left.pop(int(random_state.integers(len(self.left))))
+
+
+def test_a_distribution_that_remembers_its_draws_does_not_count_them(cancer):
+    deck = Deck([1e-4, 1e-3])
+    model = searching(space={"alpha": deck}).fit(*cancer)
+    assert model.param_distributions["alpha"] is deck
+    assert len(deck.left) == 2
+    space, bits = Space.of({"alpha": deck}, DPLogisticRegression()), SeededBits(0)
+    repeated = sum(len({space.draw(bits)["alpha"] for _ in range(2)}) == 1 for _ in range(100))
+    assert 20 < repeated < 80  # 50 +- 5 of independent draws: six standard deviations
 
 
 def test_callbacks_and_caches_are_left_out(cancer, tmp_path):
