@@ -297,6 +297,32 @@ def test_shares_are_disjoint_and_do_not_look_at_the_data(cancer, monkeypatch):
     assert not np.array_equal(seen[0][1], once[1]), "drawn anew without a seed"
 
 
+def test_fits_and_scores_see_the_rows_of_their_share_only(monkeypatch):
+    """What makes one bound enough for both; every row is in one of them."""
+    rows = {"fit": [], "score": []}
+
+    class Witness(DPLogisticRegression):
+        def _learn(self, X, *rest):
+            rows["fit"].append(set(X[:, 0].tolist()))
+            return super()._learn(X, *rest)
+
+        def predict(self, X):
+            rows["score"].append(set(X[:, 0].tolist()))
+            return super().predict(X)
+
+    monkeypatch.setattr(search, "repetitions", lambda *_: 4)
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[:, 0] = np.arange(300)
+    model = searching(Witness(), epsilon=20.0, validation_fraction=0.3)
+    model.fit(X, X[:, 1] > 0)
+    assert len(rows["fit"]) == len(rows["score"]) == 4
+    assert all(one == rows["fit"][0] for one in rows["fit"])
+    assert all(one == rows["score"][0] for one in rows["score"])
+    assert len(rows["score"][0]) == 90
+    assert rows["fit"][0].isdisjoint(rows["score"][0])
+    assert rows["fit"][0] | rows["score"][0] == set(range(300))
+
+
 def test_the_label_set_is_that_of_all_rows():
     """A class that only few rows have may be missing from a share; whether it is would depend on the data."""
     rng = np.random.default_rng(0)
