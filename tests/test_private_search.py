@@ -1,8 +1,10 @@
 """PrivateSearchCV: scikit-learn's contract, what every run pays, and that nobody learns how many there were."""
 
 import pickle
+import time
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -265,6 +267,7 @@ def test_scores_have_the_noise_that_they_pay_for(cancer):
     for seed in range(400):
         outcome = run({}, (0, seed), X, y, np.array([0, 1]), shares)
         noise.append(outcome.score / 2**20 - (outcome.model.predict(X[600:]) == y[600:]).sum())
+        assert outcome.accuracy == np.clip(outcome.score / 2**20 / (len(y) - 600), 0, 1), "shown with its noise only"
     noise = np.array(noise)
     assert kstest(noise * epsilon, "laplace").pvalue > 1e-6
     assert kstest(2 * noise * epsilon, "laplace").pvalue < 1e-6
@@ -303,6 +306,32 @@ def test_shares_are_disjoint_and_do_not_look_at_the_data(cancer, monkeypatch):
     seen.clear()
     searching(validation_fraction=0.25).fit(X, y)
     assert not np.array_equal(seen[0][1], once[1]), "drawn anew without a seed"
+
+
+def test_fits_and_scores_see_the_rows_of_their_share_only(monkeypatch):
+    """What makes one bound enough for both; every row is in one of them."""
+    rows = {"fit": [], "score": []}
+
+    class Witness(DPLogisticRegression):
+        def _learn(self, X, *rest):
+            rows["fit"].append(set(X[:, 0].tolist()))
+            return super()._learn(X, *rest)
+
+        def predict(self, X):
+            rows["score"].append(set(X[:, 0].tolist()))
+            return super().predict(X)
+
+    monkeypatch.setattr(search, "repetitions", lambda *_: 4)
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[:, 0] = np.arange(300)
+    model = searching(Witness(), epsilon=20.0, validation_fraction=0.3)
+    model.fit(X, X[:, 1] > 0)
+    assert len(rows["fit"]) == len(rows["score"]) == 4
+    assert all(one == rows["fit"][0] for one in rows["fit"])
+    assert all(one == rows["score"][0] for one in rows["score"])
+    assert len(rows["score"][0]) == 90
+    assert rows["fit"][0].isdisjoint(rows["score"][0])
+    assert rows["fit"][0] | rows["score"][0] == set(range(300))
 
 
 def test_the_label_set_is_that_of_all_rows():
@@ -394,6 +423,42 @@ def test_nothing_tells_how_many_runs_there_were(verbose, n_jobs, cancer, tmp_pat
     # the checker is not blind
     model.n_runs_, model.history = 23, list(range(23))
     assert len(hints_at(model, 23)) >= 3
+
+
+def test_runs_in_threads_do_not_warn_either(cancer, monkeypatch, recwarn):
+    """Filters belong to all threads: a run that ends takes back those of one that has not ended."""
+
+    def dawdling(*_):
+        time.sleep(np.random.default_rng().uniform(0, 0.02))
+        warnings.warn("one more run", UserWarning, stacklevel=2)
+
+    monkeypatch.setattr(search, "repetitions", lambda *_: 4)
+    monkeypatch.setattr(Run, "_outcome", dawdling)
+    warnings.simplefilter("always")
+    for _ in range(15):
+        with joblib.parallel_config("threading"), pytest.raises(NothingSelected):
+            searching(epsilon=30.0, n_jobs=4).fit(*cancer)
+    assert len(recwarn) == 0
+
+
+class Deck:
+    """A grid that is drawn from without replacement."""
+
+    def __init__(self, values):
+        self.left = list(values)
+
+    def rvs(self, random_state):
+        return self.left.pop(int(random_state.integers(len(self.left))))
+
+
+def test_a_distribution_that_remembers_its_draws_does_not_count_them(cancer):
+    deck = Deck([1e-4, 1e-3])
+    model = searching(space={"alpha": deck}).fit(*cancer)
+    assert model.param_distributions["alpha"] is deck
+    assert len(deck.left) == 2
+    space, bits = Space.of({"alpha": deck}, DPLogisticRegression()), SeededBits(0)
+    repeated = sum(len({space.draw(bits)["alpha"] for _ in range(2)}) == 1 for _ in range(100))
+    assert 20 < repeated < 80  # 50 +- 5 of independent draws: six standard deviations
 
 
 def test_callbacks_and_caches_are_left_out(cancer, tmp_path):

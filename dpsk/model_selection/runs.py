@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,12 +62,16 @@ class Space:
         return cls(tuple(dict(sorted(part.items())) for part in parts))
 
     def draw(self, bits: Bits) -> dict[str, Any]:
-        """Return parameters, independent of all that were drawn before."""
+        """Return parameters, independent of all that were drawn before.
+
+        A distribution is copied for each draw. One that remembers its draws would not draw independently otherwise, and
+        would count them, where the caller has it and where a fitted search has it among its parameters.
+        """
         generator = generator_for(bits)
 
         def one_of(values: Any) -> Any:
             if hasattr(values, "rvs"):
-                return values.rvs(random_state=generator)
+                return copy.deepcopy(values).rvs(random_state=generator)
             return values[int(uniform_below(len(values), 1, bits)[0])]
 
         return {name: one_of(values) for name, values in one_of(self.parts).items()}

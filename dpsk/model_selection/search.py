@@ -245,7 +245,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
         tasks = [(space.draw(bits), (seed(), seed())) for _ in range(repetitions(run.search.law, bits))]
         best: Outcome | None = None
-        with warnings.catch_warnings():  # runs in threads may leave filters as they set them
+        with warnings.catch_warnings(record=True):
+            # a run silences itself, but filters belong to all threads: one may take back what another has set
+            warnings.simplefilter("ignore")
             outcomes = Parallel(n_jobs=self.n_jobs, return_as="generator", verbose=0)(
                 delayed(run)(parameters, seeds, X, y, classes, shares) for parameters, seeds in tasks
             )
