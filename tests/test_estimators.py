@@ -137,11 +137,20 @@ def test_a_model_survives_pickle_and_joblib(Estimator, data, request, tmp_path):
         assert loaded.privacy_spent_ == model.privacy_spent_
 
 
+@each_estimator
+@pytest.mark.parametrize("changed", [{"epsilon": np.inf}, {"data_norm": 0.1}, {"bounds": (0, 0.1)}], ids=str)
+def test_predictions_do_not_follow_parameters_that_are_set_later(Estimator, changed, cancer):
+    X, y = cancer
+    model = Estimator(**({"standardize": None} if "standardize" in Estimator().get_params() else {}), random_state=0)
+    before = model.fit(X, y).decision_function(X)
+    np.testing.assert_array_equal(model.set_params(**changed).decision_function(X), before)
+
+
 # ------------------------------------------------------------------------------------------ what a model holds
 
 PUBLIC = {
     "coef_", "intercept_", "ranges_", "classes_", "n_features_in_", "feature_names_in_", "privacy_spent_",
-    "evaluations_",
+    "evaluations_", "data_norm_",
 }  # fmt: skip
 
 
@@ -531,6 +540,9 @@ def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator,
     model = Estimator(data_norm=1.0, random_state=0).set_params(standardize=None).fit(X, y)
     shortened = X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
     np.testing.assert_allclose(model.decision_function(storage(X)), model.decision_function(shortened), rtol=1e-9)
+    huge, along = np.zeros((2, 8)), np.eye(8)[:2]
+    huge[[0, 1], [0, 1]] = 1e200, 1e300  # whose squares overflow
+    np.testing.assert_allclose(model.decision_function(storage(huge)), model.decision_function(along), rtol=1e-9)
     exact = Estimator(data_norm=1.0, epsilon=np.inf).set_params(standardize=None)
     if exact._is_exact():
         exact.fit(X, y)
