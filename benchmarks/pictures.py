@@ -237,6 +237,8 @@ def lee_kifer_4() -> None:
         ticks = (0.2, 0.5, 1, 2, 5, 10, 20)
         column[0].set_yticks(ticks, [f"{t:g}" for t in ticks])
         column[1].set(yscale="log", xlabel="epsilon (delta = 1e-12)")
+        ticks = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
+        column[1].set_yticks(ticks, [f"{t:g}" for t in ticks])
         lines += ["", f"## {KINDS[kind]}", "", f"Not private {goal:.2f}, majority {majority:.2f}.", ""]
         lines += kdd_table(kind)
     grid[0, 0].set_ylabel("error (100 - accuracy), %")
