@@ -215,7 +215,8 @@ def test_the_report_states_the_cap(Estimator, cancer):
     if Estimator in (*SAMPLED, *PERTURBING):
         assert report.rho is None, "neither a batch of sampled rows nor a perturbed objective has a rho"
     else:
-        assert report.rho == (report.limit if Estimator in ADAPTIVE else report.limit / 2)  # mu^2 = 2 rho
+        in_rho = Estimator in (*ADAPTIVE, *SECOND_ORDER)
+        assert report.rho == (report.limit if in_rho else report.limit / 2)  # mu^2 = 2 rho
 
 
 @each_with_rho
