@@ -12,6 +12,7 @@ from dpsk.losses import HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, sum_o
 from dpsk.mechanisms import AboveThreshold, Gaussian, SeededBits, SymmetricGaussian
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling
+from dpsk.queries import HessianSum
 from dpsk.solvers import run, second_order
 from dpsk.solvers.eigen import smallest_eigenpair
 from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned
@@ -434,6 +435,24 @@ def test_constants_of_several_classes():
         curvatures = loss.second_derivative(scores, y)
         assert 0.5 * known.hessian < np.linalg.norm(curvatures, axis=(1, 2)).max() <= known.hessian
         assert 0.9 * known.smoothness < np.abs(curvatures).max() <= known.smoothness
+
+
+@pytest.mark.parametrize("longest", [1.0, 30.0])
+@pytest.mark.parametrize("one", [Logistic(), Sigmoid()], ids=repr)
+def test_no_hessian_has_smaller_eigenvalues_than_the_certificate_thinks_possible(one, longest):
+    """Rows far longer than the longest too, whose clip would have room for all the curvature in one class."""
+    rows = np.tile([[30.0, 0.0]], (200, 1))
+    for loss, w, y in (
+        (one, np.array([-1.317 / 30, 0.0]), np.ones(200)),
+        (OneVsRest(one, 10), np.outer([1.0, 0.0], [-1.317 / 30, *[5.0] * 9]), np.zeros(200)),
+    ):
+        known = Constants.of(loss, L2(0.0), longest)
+        query = HessianSum(loss, w, clip=known.hessian)
+        total = ArrayRows(rows, y, n_classes=loss.n_classes, fit_intercept=False).total(query)
+        smallest = np.linalg.eigvalsh(total * query.unit / len(rows)).min()
+        assert smallest >= -known.concavity * (1 + 1e-12)
+        if isinstance(one, Sigmoid):  # and not much larger ones
+            assert smallest == pytest.approx(-known.concavity, rel=2e-3)
 
 
 @pytest.mark.parametrize("loss", [HuberHinge(), Softmax(3), OneVsRest(HuberHinge(), 3)], ids=repr)

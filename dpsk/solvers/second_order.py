@@ -68,7 +68,7 @@ class Constants:
             smoothness=loss.smoothness * longest**2 + penalty.smoothness,
             jerk=loss.jerk * longest**3 + penalty.jerk,
             start=float(loss.of_margins(at_zero)[0]),
-            concavity=loss.concavity * longest**2 + penalty.concavity,
+            concavity=loss.concavity * longest**2 * (1 + 2.0**-20) + penalty.concavity,  # Hessians are clipped there
         )
         if not (math.isfinite(constants.jerk) and math.isfinite(constants.gradient)):
             raise ValueError(
