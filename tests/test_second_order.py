@@ -14,6 +14,7 @@ from dpsk.penalties import L2, Bounded
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling
 from dpsk.queries import HessianSum
 from dpsk.solvers import run, second_order
+from dpsk.solvers.certificate import gaussian_norm, largest_eigenvalue
 from dpsk.solvers.eigen import smallest_eigenpair
 from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned
 from dpsk.testing import check_solver
@@ -229,6 +230,26 @@ def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
         assert len(bounds) == 1, "a public number"
         assert bounds.pop() / 3 < max(distances) < bound
         assert 0.2 < max(gaps) < 1
+
+
+@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("loss", [Logistic(), OneVsRest(Sigmoid(), 3)], ids=repr)
+def test_all_errors_of_a_run_share_its_confidence(loss, count):
+    """The k-th gradient and the k-th Hessian may fail with 3/(pi k)^2 of 1 - confidence each, by noise with half."""
+    X, y = classified()
+    solver, penalty = SecondOrder(eps_g=0.05, eps_h=0.2, longest=1.0, confidence=0.9), L2(1e-3)
+    shape, blocks = ((4,), 1) if loss.n_classes is None else ((4, 3), 3)
+    labels = {} if loss.n_classes is None else {"n_classes": 3}
+    data = behind_door(X, y if blocks == 1 else (y > 0).astype(int), 1.0, fit_intercept=False, **labels)
+    task = Task(data, loss, penalty, shape, Constants.of(loss, penalty, 1.0), 0.05, 0.2)
+    plan, failure, known = solver.plans(task)[0], 0.1 * 3 / (math.pi * count) ** 2 / 2, task.known
+    _, _, error = solver.gradient(task, plan, np.zeros(shape), count)
+    of_noise = gaussian_norm(known.gradient / plan.gradient / len(y), math.prod(shape), failure)
+    assert error == pytest.approx(of_noise + 2.0**-16 * known.gradient * math.sqrt(math.prod(shape)), rel=1e-6)
+    _, error = solver.hessian(task, plan, np.zeros(shape), count)
+    of_noise = largest_eigenvalue(known.hessian / plan.hessian / len(y), 4, failure, blocks)
+    rounding = HessianSum(loss, np.zeros(shape), clip=known.hessian).rounding(4)
+    assert error == pytest.approx(of_noise + rounding, rel=1e-6)
 
 
 @pytest.mark.parametrize("sampling", [BATCHES, REPLACED], ids=["poisson", "without replacement"])
