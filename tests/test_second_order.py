@@ -13,10 +13,10 @@ from dpsk.mechanisms import AboveThreshold, Gaussian, SeededBits, SymmetricGauss
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling
 from dpsk.queries import HessianSum
-from dpsk.solvers import run, second_order
+from dpsk.solvers import eigen, run, second_order
 from dpsk.solvers.certificate import gaussian_norm, largest_eigenvalue
 from dpsk.solvers.eigen import smallest_eigenpair
-from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned
+from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned, usual_longest
 from dpsk.testing import check_solver
 
 BATCHES, REPLACED = Sampling(0.3), Sampling(0.3, "without-replacement")
@@ -180,6 +180,30 @@ def test_what_a_search_asks_for(monkeypatch, sampling):
         short = second_order._T2 * -eigenvalue / known.jerk
         np.testing.assert_allclose(steps, short * 2.0 ** np.arange(3, -1, -1))
         np.testing.assert_allclose(required, -eigenvalue * steps**2 / 8 + 2 * noise * known.gradient * steps)
+
+
+def test_short_steps_are_those_of_the_paper_and_the_last_iterate_is_the_point_that_was_measured(monkeypatch):
+    """g/G against the gradient, 2 |lambda|/M along negative curvature, nothing after the stop (Algorithm 1)."""
+    X, y = saddle()
+    loss, penalty = Sigmoid(), L2(0.02)
+    measured, pairs = [], []
+    gradient, pair = SecondOrder.gradient, second_order.smallest_eigenpair
+    monkeypatch.setattr(SecondOrder, "gradient", lambda *args: measured.append(gradient(*args)) or measured[-1])
+    monkeypatch.setattr(second_order, "smallest_eigenpair", lambda *args: pairs.append(pair(*args)) or pairs[-1])
+    solver = SecondOrder(line_search=False, eps_g=3e-3, eps_h=0.02, longest=1.8, hessian_share=0.5)
+    iterates, certificate = solve(solver, behind_door(X, y, 1e8, fit_intercept=False), loss, penalty)
+    assert certificate.reached
+    known, curved = Constants.of(loss, penalty, 1.8), iter(pairs)
+    for (w, noisy, _), after in zip(measured[:-1], iterates, strict=False):
+        step = noisy / known.smoothness
+        if np.linalg.norm(noisy) <= 3e-3:
+            value, p = next(curved)
+            step = 2 * -value / known.jerk * turned(p, noisy)
+        np.testing.assert_allclose(after, w - step, rtol=1e-12)
+    assert len(iterates) == len(measured)
+    assert len(pairs) >= 2
+    assert next(curved) is pairs[-1]
+    assert np.array_equal(iterates[-1], measured[-1][0])
 
 
 # ------------------------------------------------------------------------------------------------------ certificates
@@ -485,15 +509,16 @@ def test_losses_whose_curvature_jumps_are_refused(loss):
 @pytest.mark.parametrize("p", [1, 3, 40, 400])
 def test_the_smallest_eigenpair(p):
     rng = np.random.default_rng(p)
-    blocks = rng.normal(size=(2, p, p))
-    blocks = blocks + np.swapaxes(blocks, 1, 2)
-    values = np.linalg.eigvalsh(blocks)[:, 0]
-    value, vector = smallest_eigenpair(blocks, (p, 2))
-    k = int(values.argmin())
-    assert value == pytest.approx(values[k], abs=1e-3)
-    assert value <= values[k] + 1e-12
-    assert not vector[:, 1 - k].any()
-    np.testing.assert_allclose(blocks[k] @ vector[:, k], values[k] * vector[:, k], atol=1e-2)
+    both = rng.normal(size=(2, p, p))
+    both = both + np.swapaxes(both, 1, 2)
+    for blocks in (both, both[::-1]):
+        values = np.linalg.eigvalsh(blocks)[:, 0]
+        value, vector = smallest_eigenpair(blocks, (p, 2))
+        k = int(values.argmin())
+        assert value == pytest.approx(values[k], abs=1e-3)
+        assert value <= values[k] + 1e-12
+        assert not vector[:, 1 - k].any()
+        np.testing.assert_allclose(blocks[k] @ vector[:, k], values[k] * vector[:, k], atol=1e-2)
     value, vector = smallest_eigenpair(blocks[:1], (p,))
     assert vector.shape == (p,)
     assert np.linalg.norm(vector) == pytest.approx(1)
@@ -510,6 +535,30 @@ def test_an_eigenvalue_that_lanczos_cannot_see_is_found():
     value, vector = smallest_eigenpair(matrix[None], (p,))
     assert value == pytest.approx(-1.0, abs=1e-3)
     assert abs(vector @ hidden) == pytest.approx(1.0)
+
+
+def test_an_eigenvalue_that_lanczos_missed_is_found(monkeypatch):
+    """Where the iteration ends at the second smallest, the factorisation fails, and all are computed."""
+    matrix = np.diag([0.0, -1.0, -1.001, *np.linspace(0, 1, 397)])
+    asked = []
+    monkeypatch.setattr(eigen, "eigsh", lambda *_, **__: asked.append(1) or (np.array([-1.0]), np.eye(400)[:, 1:2]))
+    value, vector = smallest_eigenpair(matrix[None], (400,))
+    assert asked
+    assert value == pytest.approx(-1.001, abs=1e-9)
+    assert abs(vector[2]) == pytest.approx(1.0)
+
+
+def test_what_lanczos_finds_is_never_above_the_eigenvalue(monkeypatch):
+    """A value that is too large by what the iteration may leave, but not by more, is moved below and kept."""
+    matrix, slack = np.diag([-1.0, *np.linspace(0, 1, 399)]), 1e-6 * math.sqrt(400)
+    monkeypatch.setattr(eigen, "eigsh", lambda *_, **__: (np.array([-1 + slack / 2]), np.eye(400)[:, :1]))
+    value, _ = smallest_eigenpair(matrix[None], (400,))
+    assert value == pytest.approx(-1 - slack / 2, abs=1e-12)
+
+
+def test_the_longest_row_is_taken_for_a_little_longer_than_usual_ones():
+    X, y = np.array([[0.6, 0.8]] * 500), np.ones(500)
+    assert 1.18 < usual_longest(behind_door(X, y, 1e3, fit_intercept=False)) < 1.69  # sqrt(2), to a quarter octave
 
 
 def test_rows_longer_than_the_longest_are_clipped_and_nothing_else_changes():
