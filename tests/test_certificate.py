@@ -72,7 +72,14 @@ def test_bounds_and_statements():
     assert reached.gradient_bound == pytest.approx(0.11)
     assert reached.eigenvalue_bound == -0.4  # what the loss allows says more than the noisy eigenvalue less its error
     assert Certificate(True, 0.1, 0.3, 0.95, 2.0, 0.08, 0.03, -0.1, 0.2, -9.0).eigenvalue_bound == pytest.approx(-0.3)
-    for part in ("gradient norm <= 0.1", ">= -0.3", "at least 0.95", "at most 0.11", "below -0.4"):
+    for part in (
+        "gradient norm <= 0.1",
+        ">= -0.3",
+        "at least 0.95",
+        "at most 0.11",
+        "below -0.4",
+        "longer than 2 clipped",
+    ):
         assert part in reached.statement()
     ended = Certificate(False, 0.1, 0.3, 0.95)
     assert ended.gradient_bound is ended.eigenvalue_bound is None

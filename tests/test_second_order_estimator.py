@@ -155,10 +155,12 @@ def test_a_callback_that_stops_the_fit_leaves_nothing_known(rows):
 
 
 def test_a_fit_that_stays_at_zero_warns(rows):
-    with pytest.warns(UserWarning, match="weights of 0 are within the tolerances"):
+    with pytest.warns(UserWarning, match="weights of 0 are within the tolerances.* lower eps_g$"):
         model = DPSecondOrderClassifier(5.0, eps_g=5.0).fit(*rows)
     assert model.certificate_.reached
     assert not model.coef_.any()
+    with pytest.warns(UserWarning, match=r"lower eps_g, or bring columns to a scale .* \(standardize='private'\)$"):
+        DPSecondOrderClassifier(5.0, eps_g=500.0, standardize=None).fit(*rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DPSecondOrderClassifier(5.0).fit(*rows)

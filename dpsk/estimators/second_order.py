@@ -215,9 +215,13 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         if not hasattr(self, "certificate_"):  # a callback stopped the fit
             self.certificate_ = Certificate(False, self.eps_g, self.eps_h, self.confidence)
         if not w.any():
+            # without eps_g the tolerance follows from the noise; only columns fitted as they are have a scale
+            remedy = "raise epsilon, add rows or use fewer columns" if self.eps_g is None else "lower eps_g"
+            if self.standardize is None and self.bounds is None:
+                remedy += ", or bring columns to a scale of about [0, 1] (standardize='private')"
             warnings.warn(
                 "weights of 0 are within the tolerances already, and the fit ended there: every row gets the same "
-                "score. Lower eps_g, or bring columns to a scale of about [0, 1] (standardize='private')",
+                f"score. To get further, {remedy}",
                 UserWarning,
                 stacklevel=CALLER_OF_FIT + 2,
             )
