@@ -6,14 +6,14 @@ import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
-from test_minimizer import ALL_SMOOTH, SLOPES, SMOOTH, minimizer, weights
+from test_minimizer import ALL_SMOOTH, SLOPES, SMOOTH, found, minimizer, weights
 from test_minimizers import data, example, longest_column
 from test_newton import TOLERANCE, K, Noisy, P, Sum, lengths
 
 from dpsk.data import ArrayRows
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.mechanisms import SeededBits
-from dpsk.queries import descent
+from dpsk.queries import descent, minimizers
 from dpsk.queries import newton as newton_module
 from dpsk.queries.descent import METHODS, descend, katyusha, minima, stay, stochastic_subgradient, subgradient
 from dpsk.queries.objectives import RegularizedSum, SumOverRows, two_parts
@@ -321,6 +321,25 @@ def test_every_method_ends_near_the_minimum(loss, method):
     what = minimizer(loss, rows, method=method, penalty=3.0)
     with mpmath.workdps(50):
         assert max(distances(what, rows)) <= what.near + what.unit / 2 * math.sqrt(rows.n_parameters)
+
+
+@pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
+def test_what_rounding_may_hide_is_taken_off_the_tolerance(loss, monkeypatch):
+    """Also where it is a tenth of all that is tolerated, because the clip is tiny."""
+    asked = []
+
+    def keep(objectives, shape, tolerance, *rest):
+        asked.append(tolerance)
+        return np.zeros(shape)
+
+    monkeypatch.setattr(minimizers, "minima", keep)
+    rows = ArrayRows(*example(loss, 20), n_classes=loss.n_classes)
+    for clip in (0.4, 1e-13):
+        what = minimizer(loss, rows, clip=clip)
+        found(what, rows)
+        rounding, most = what.objective.rounding(), what.near * what.objective.penalty
+        assert 0.8 * most < asked.pop() <= (most - rounding) * (1 - 2.0**-30)
+    assert rounding > 0.02 * most
 
 
 @pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
