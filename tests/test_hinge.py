@@ -123,7 +123,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(garbage, which,
 @pytest.mark.parametrize("corners", [1, 3])
 def test_ascent_goes_on_from_any_corner(corners, monkeypatch):
     monkeypatch.setattr(hinge, "_CORNERS", hinge._CORNERS[:corners])
-    monkeypatch.setattr(hinge, "_CORRECTIONS", 0)
+    monkeypatch.setattr(hinge, "_CORRECTED", ())
     for loss in LOSSES:
         check(Problem(loss, *example(loss, 12), clip=1.0, penalty=3.0))
 
@@ -136,6 +136,18 @@ def test_moved_corners_find_what_narrow_ones_do_not(monkeypatch):
         check(Problem(loss, *example(loss, 12), clip=1.0, penalty=3.0))
     X = np.eye(4)[np.arange(300) % 4]
     check(Problem(Hinge(), X, np.where(np.arange(300) % 3 > 0, 1.0, -1.0), clip=1.0, penalty=3.0))
+
+
+def test_moved_corners_find_the_minimum_of_many_rows_near_the_kink(monkeypatch):
+    """Few rows of one label and a strong penalty, as a small epsilon asks for: corners of one width hardly get on."""
+    monkeypatch.setattr(hinge, "_ascend", lambda *_: pytest.fail("ascent was needed"))
+    for rate in (0.02, 0.1):
+        rng = np.random.default_rng(0)
+        X, y = 0.3 * rng.normal(size=(3000, 5)), np.where(rng.random(3000) < rate, 1.0, -1.0)
+        rows = ArrayRows(X, y, data_norm=1.0)
+        what = Minimizer(Hinge(), 3000, 6, clip=0.85, longest=math.sqrt(2), penalty=0.3 * 3000)
+        with np.errstate(all="ignore"):
+            what.over(rows, SeededBits(0))
 
 
 def test_ascent_takes_no_more_steps_than_it_says():
