@@ -323,6 +323,25 @@ def test_every_method_ends_near_the_minimum(loss, method):
         assert max(distances(what, rows)) <= what.near + what.unit / 2 * math.sqrt(rows.n_parameters)
 
 
+@pytest.mark.parametrize("loss", [HuberHinge(), SquaredHinge()], ids=repr)
+def test_the_same_error_of_every_row_is_within_what_is_taken_off(loss):
+    """Equal rows in the corner, where a margin's rounding moves the slope however small the slope and the clip are."""
+    n, largest = 2000, 0.0
+    x = np.rint(np.array([0.3, -0.7, 0.55]) * 2.0**18) * 2.0**-18  # as it is on the grid
+    rows = ArrayRows(np.tile(x, (n, 1)), np.ones(n), fit_intercept=False)
+    what = minimizer(loss, rows, clip=1e-7, penalty=1e-3)
+    exact, outer = Exact(what, rows.subset(np.arange(1))), 1 + 0.5 * isinstance(loss, HuberHinge)
+    for seed in range(20):
+        w = np.random.default_rng(seed).normal(size=3)
+        w *= (outer - 1e-8) / np.dot(x, w)
+        with mpmath.workdps(50), np.errstate(all="ignore"):
+            computed, at = SumOverRows(what.objective, rows).gradient(w[:, None]), sum(two_parts(w[:, None]))[:, 0]
+            penalty = mpf(what.objective.penalty) * np.vectorize(mpf, otypes=[object])(at)
+            one = exact.gradient_and_curvatures(at * mpf(1), 0)[0] - penalty
+            largest = max(largest, float(mpmath.norm(list(n * one + penalty - computed[:, 0]))))
+    assert 10 / n < largest / what.objective.rounding() < 1  # the errors of rows do add up
+
+
 @pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
 def test_what_rounding_may_hide_is_taken_off_the_tolerance(loss, monkeypatch):
     """Also where it is a tenth of all that is tolerated, because the clip is tiny."""
