@@ -1,8 +1,9 @@
-"""Random batches, drawn while the one before is in use."""
+"""Random batches, collected while the one before is in use."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from threading import Thread
 
 from ..mechanisms.exact import poisson_sample, sample_without_replacement
 from ..mechanisms.randomness import Bits, bits_beside
@@ -15,29 +16,42 @@ class Batches:
     """Random batches of some rows: when one is asked for, a thread begins to collect the next of the same kind.
 
     Bits alone decide which rows a batch holds, so it can be drawn before it is paid for: nothing is computed on it, and
-    one that nobody asks for is forgotten. The thread has bits of its own, so that a seed draws the same batches however
-    fast it is.
+    one that nobody asks for is forgotten. Threads have bits of their own, so that a seed draws the same batches however
+    fast they are. There is one at a time.
     """
 
     def __init__(self, rows: Rows, bits: Bits) -> None:
         self._rows, self._bits = rows, bits_beside(bits)
-        self._thread = ThreadPoolExecutor(1)  # which ends with this object
-        self._coming: tuple[float | int, Future[Rows]] | None = None
+        self._coming: dict[float | int, Future[Rows]] = {}  # one at most
 
-    def draw(self, of: float | int) -> Rows:
-        """Return a fresh batch: each row with the probability ``of``, a float, or so many rows if it is an int."""
-        coming = self._coming
-        if coming is None or type(coming[0]) is not type(of) or coming[0] != of:
-            coming = of, self._thread.submit(self._collect, of)
-        batch = coming[1].result()
-        self._coming = of, self._thread.submit(self._collect, of)
+    def poisson(self, rate: float) -> Rows:
+        """Return a fresh batch that holds each row with this probability."""
+        return self._draw(float(rate))
+
+    def without_replacement(self, size: int) -> Rows:
+        """Return a fresh batch of so many rows."""
+        return self._draw(int(size))
+
+    def _draw(self, of: float | int) -> Rows:
+        if of in self._coming:
+            batch = self._coming.pop(of).result()
+        else:
+            for other in self._coming.values():
+                other.exception()  # wait for it, and forget it
+            self._coming.clear()
+            batch = self._collect(of)
+        coming = self._coming[of] = Future[Rows]()
+        Thread(target=self._fulfil, args=(coming, of)).start()
         return batch
+
+    def _fulfil(self, coming: Future[Rows], of: float | int) -> None:
+        try:
+            coming.set_result(self._collect(of))
+        except BaseException as error:  # for whoever asks for this batch
+            coming.set_exception(error)
 
     def _collect(self, of: float | int) -> Rows:
         n = self._rows.n_rows
-        chosen = (
-            poisson_sample(n, of, self._bits)
-            if isinstance(of, float)
-            else sample_without_replacement(n, of, self._bits)
-        )
-        return self._rows.subset(chosen)
+        if isinstance(of, float):
+            return self._rows.subset(poisson_sample(n, of, self._bits))
+        return self._rows.subset(sample_without_replacement(n, of, self._bits))

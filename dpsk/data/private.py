@@ -266,9 +266,9 @@ class PrivateData:
         costs = [mechanism.cost for mechanism in mechanisms]
         turn = self._pay(sampling.cost(costs), label)
         if sampling.rate < 1 and poisson:
-            rows = self._batches.draw(sampling.rate)
+            rows = self._batches.poisson(sampling.rate)
         elif sampling.rate < 1:
-            rows = self._batches.draw(int(expected))
+            rows = self._batches.without_replacement(int(expected))
             adjacency = "replace"  # the place of a row that leaves is taken by another
         batch = Batch(rows, self._ledger, self._bits, adjacency=adjacency)
         batch._evaluations, batch._part = self._evaluations, self._part * expected / n
