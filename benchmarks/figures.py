@@ -251,13 +251,15 @@ FURTHER = {
     "[accuracy.md](accuracy.md), `accuracy_*.png`, `accuracy.csv`": (
         "the figures above that need it, and `run accuracy --repeats 10` (rows `DP-AGD paper's prices` with "
         "`--epsilons 0.05 0.1 0.2`; `default*` and `DP-AGD standardised`: `--repeats 6`; `line search*`, `DP-SGD*`, "
-        "`DP-Adam*`: `--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: the same (12 "
+        "`DP-Adam*`: `--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: the same (24 "
         "without SVM at delta 1e-8), also with `--delta 0`; `objective perturbation 2011`, `2012` and `AMP`: "
         "`--repeats 2`; some cells hold more)"
     ),
     "[everywhere.md](everywhere.md)": "`run everywhere`",
     "[search.md](search.md)": "`run search --repeats 2`",
-    "[tuning.md](tuning.md)": "`run tuning --repeats 2`",
+    "[tuning.md](tuning.md), [tuning_output.md](tuning_output.md)": (
+        "`run tuning --repeats 2`, `run tuning --rule output --repeats 2`"
+    ),
     "[seat.md](seat.md), [speed_minima.md](speed_minima.md)": (
         "`run seat --repeats 2 --write`, `run seat --speed --write`"
     ),

@@ -12,7 +12,7 @@ from ..losses import Logistic, Loss, MarginLoss, OneVsRest, Sigmoid
 from ..penalties import Bounded, Penalty
 from ..privacy import Ledger, Sampling
 from ..solvers.certificate import Certificate
-from ..solvers.second_order import Constants, SecondOrder
+from ..solvers.second_order import LONGEST, SHORTEST, Constants, SecondOrder
 from .linear import ProbabilitiesOfLogLoss
 from .parameters import PARAMETERS, require_choice, require_number, require_part
 from .sampled import SampledClassifier
@@ -157,6 +157,11 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         for name in ("first_phase", "hessian_share", "confidence"):
             require_part(name, getattr(self, name), whole=False)
         require_number("search_share", self.search_share, 0, open_low=True)
+        if self.data_norm is not None and not SHORTEST <= self.data_norm <= LONGEST:
+            raise ValueError(
+                f"data_norm={self.data_norm!r} must lie between 2**-40 and 2**40: Hessians grow with its square. Bring "
+                "the columns to a scale of about [0, 1]"
+            )
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         X, y = super()._validated(X, y)

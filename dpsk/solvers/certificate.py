@@ -24,7 +24,8 @@ class Certificate:
 
     "True" is the objective that the fit descends on: the mean loss over the rows plus the penalty, where gradients and
     Hessians of rows longer than ``longest`` (with the constant column; in the units that are fitted) are clipped. With
-    ``data_norm`` no row is longer, so it is the objective itself.
+    ``data_norm`` no row is longer, so it is the objective itself. The rows are those that are summed: entries are
+    kept to 18 binary digits below the largest of their row, or of all rows where columns have a public range.
 
     Formal guarantee
     ----------------
