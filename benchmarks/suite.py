@@ -66,11 +66,12 @@ class Table:
         missing, start, shown = self.missing(keys), time.monotonic(), 0.0
         print(f"{self.path.name}: {len(missing)} rows to measure", flush=True)
         self.path.parent.mkdir(exist_ok=True)
-        new = not self.path.exists()
+        new = not self.path.exists() or not self.path.stat().st_size
         with self.path.open("a", newline="") as file:
             writer = csv.writer(file, lineterminator="\r\n")
             if new:
                 writer.writerow(self.fields)
+                file.flush()
             pool = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
             work = (delayed(self._one)(folder, key) for key in missing)
             for count, row in enumerate(pool(work), 1):

@@ -83,6 +83,20 @@ def test_a_table_keeps_what_was_measured_before_it_was_stopped(results):
     assert table.missing([("a", 1), ("b", 2), ("c", 3)]) == [("c", 3)]
 
 
+def test_a_table_that_was_stopped_before_its_first_row_has_its_header(results):
+    def stop(folder, name):
+        raise KeyboardInterrupt
+
+    table = Table("empty", ("name",), ("same",), stop)
+    with pytest.raises(KeyboardInterrupt):
+        table.run([("a",)], results, jobs=1)
+    assert table.path.read_text() == "name,same\n"
+    table.path.write_text("")
+    with pytest.raises(KeyboardInterrupt):
+        table.run([("a",)], results, jobs=1)
+    assert table.path.read_text() == "name,same\n"
+
+
 def test_a_configuration_runs_on_small_data_and_resumes(results):
     rng = np.random.default_rng(0)
     X = rng.random((300, 6)).astype(np.float32)
