@@ -222,7 +222,9 @@ def report() -> None:
         "2011` (Chaudhuri, Monteleoni & Sarwate; pure epsilon), `2012` (Kifer, Smith & Thakurta), `AMP` (Iyengar and",
         "others 2019). `output perturbation` is `OutputPerturbationLogisticRegression` with `bounds=(0, 1)` and",
         '`standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`), `rows within 1` the',
-        "same with nothing set; rows with `delta = 0` were made with `--delta 0`.",
+        "same with nothing set; rows with `delta = 0` were made with `--delta 0`. Not standardised: `PrivGene` (Zhang and",
+        "others 2013), `SGD-Adv` (Bassily and others 2014), `SGD-MA` (Abadi and others 2016; empty where 32 moments",
+        "promise nothing; all moments: beyond the 32nd).",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]
@@ -263,9 +265,9 @@ def draw(name, cells, epsilons) -> None:
     for axes, svm in zip(figure.subplots(1, 2, sharey=True), (False, True), strict=True):
         for configuration in CONFIGURATIONS:
             found = [cells.get((name, configuration, epsilon)) for epsilon in epsilons]
-            # benchmarks/line_search.py has pictures of the former; the latter needs rows of unit norm and is far below
+            # benchmarks/pictures.py has these
             elsewhere = configuration.startswith(
-                ("line search", "DP-SGD", "DP-Adam", "objective perturbation 201", "AMP", "output")
+                ("line search", "DP-SGD", "DP-Adam", "objective perturbation 201", "AMP", "output", "PrivGene", "SGD-")
             )
             if elsewhere or ("SVM" in configuration) != svm or any(f is None for f in found):
                 continue
