@@ -223,8 +223,8 @@ def report() -> None:
         "others 2019). `output perturbation` is `OutputPerturbationLogisticRegression` with `bounds=(0, 1)` and",
         '`standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`), `rows within 1` the',
         "same with nothing set; rows with `delta = 0` were made with `--delta 0`. Not standardised: `PrivGene` (Zhang",
-        "and others 2013), `SGD-Adv` (Bassily and others 2014), `SGD-MA` (Abadi and others 2016; empty where 32 moments",
-        "promise nothing; all moments: beyond the 32nd).",
+        "and others 2013), `SGD-Adv` (Bassily and others 2014), `SGD-MA` (Abadi and others 2016; empty where 32",
+        "moments promise nothing; all moments: beyond the 32nd).",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]
