@@ -1,7 +1,7 @@
 """Tilted and adversarial objectives, and the exponential mechanism: what they are for, and beside their bounds.
 
-    python -m benchmarks.beyond --data DIR [--parts groups]   (measures, writes beyond.csv, .md and .png)
-    python -m benchmarks.beyond --report                      (table and picture from the CSV file only)
+    python -m benchmarks run beyond --data DIR [--parts groups]   (measures, writes beyond.csv, .md and .png)
+    python -m benchmarks run beyond --report                      (table and picture from the CSV file only)
 
 * ``groups``: two groups of one population, one of 5 % of the rows and separated in another direction. Losses of either
   group on fresh rows, over the tilt, at one penalty.
@@ -252,8 +252,8 @@ def report() -> None:
     text = [
         "# Beyond averages: tilted and adversarial objectives, and draws",
         "",
-        "Made by `python -m benchmarks.beyond --data DIR`: fits of `OutputPerturbationLogisticRegression`, means with",
-        "their standard errors over seeds, the rows fixed. Everything else is as it is by default.",
+        "Made by `python -m benchmarks run beyond --data DIR`: fits of `OutputPerturbationLogisticRegression`, means",
+        "with their standard errors over seeds, the rows fixed. Everything else is as it is by default.",
         "",
         "## Tilt: losses of two groups on fresh rows",
         "",
