@@ -96,9 +96,10 @@ class ArrayRows(ChunkRows):
             memories = [Memory() for _ in parts]
 
             def chunks() -> Iterable[Chunk]:
-                return (self._chunk(X[rows], y[rows], m) for rows, m in zip(parts, memories, strict=True))
+                pairs = zip(parts, memories, strict=True)
+                return (self._chunk(X[rows], y[rows], memory, rows.start) for rows, memory in pairs)
         else:
-            held = [self._chunk(X[rows], y[rows], Memory()) for rows in parts]
+            held = [self._chunk(X[rows], y[rows], Memory(), rows.start) for rows in parts]
 
             def chunks() -> Iterable[Chunk]:
                 return held
@@ -111,7 +112,7 @@ class ArrayRows(ChunkRows):
         super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range, reach, n_classes)
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
-    def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
+    def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
         offset, shortest = None, 0.0
         if self._placement is not None:
             units, scale, norm2, offset = self._placement.units(X)
@@ -126,7 +127,7 @@ class ArrayRows(ChunkRows):
             norm2 = norm2 + constant * constant
         # 2^-40 covers the rounding of the integer sum, of the constant's square and of the root
         norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
-        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._n_classes, memory, offset)
+        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._n_classes, memory, offset, first)
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
