@@ -2,14 +2,20 @@
 
 from .arrays import ArrayRows, RawRows, compact
 from .columns import Columns
+from .dask import DaskTable, is_dask, map_rows
 from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
 from .rows import Chunk, Kernel, RawChunk, Rows
+from .stored import StoredRows
+from .tables import ArrayTable, Chunks, StoredTable, Table
 
 __all__ = [
     "ArrayRows",
+    "ArrayTable",
     "Batch",
     "Chunk",
+    "Chunks",
     "Columns",
+    "DaskTable",
     "Kernel",
     "NoisyQuery",
     "PrivateData",
@@ -19,5 +25,10 @@ __all__ = [
     "Rows",
     "Sealed",
     "Statistic",
+    "StoredRows",
+    "StoredTable",
+    "Table",
     "compact",
+    "is_dask",
+    "map_rows",
 ]

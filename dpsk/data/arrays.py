@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.exact import Floats, Integers
 from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
@@ -239,23 +239,42 @@ class _Placement:
 
 
 class RawRows(ChunkRows):
-    """The entries of an array as they are, without labels: what column ranges are found on. Nothing is copied."""
+    """The entries of arrays as they are, without labels: what column ranges are found on. Nothing is copied.
 
-    def __init__(self, X: Matrix) -> None:
-        n, d = X.shape
+    ``blocks`` are dense or CSR, and follow one another.
+    """
+
+    def __init__(self, *blocks: Matrix) -> None:
+        n, d = sum(X.shape[0] for X in blocks), blocks[0].shape[1]
         _require_few_columns(d)
-        if sp.issparse(X):
-            X = X.tocsr()
+        stored = [X.tocsr() if sp.issparse(X) else X for X in blocks]
+        parts = [
+            _RawPart(X, slice(a, min(a + _BLOCK_ROWS, X.shape[0])))
+            for X in stored
+            for a in range(0, X.shape[0], _BLOCK_ROWS)
+        ]
+        super().__init__(lambda: parts, n, d, d, (1.0, math.sqrt(d)))
 
-        def chunks() -> Iterable[RawChunk]:
-            for a in range(0, n, _BLOCK_ROWS):
-                x = _own_values(X[a : a + _BLOCK_ROWS]) if sp.issparse(X) else _compressed(X[a : a + _BLOCK_ROWS])
-                _require_finite(x.data)
-                found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
-                before = np.searchsorted(found, x.indptr)
-                yield RawChunk(x.data[found], x.indices[found], np.diff(before), d)
 
-        super().__init__(chunks, n, d, d, (1.0, math.sqrt(d)))
+class _RawPart:
+    """Some rows of an array, to be compressed when they are needed."""
+
+    def __init__(self, X: Matrix, rows: slice) -> None:
+        self._X, self._rows = X, rows
+
+    def __len__(self) -> int:
+        return int(self._rows.stop - self._rows.start)
+
+    def load(self) -> RawChunk:
+        x = self._X[self._rows]
+        x = _own_values(x) if sp.issparse(x) else _compressed(x)
+        _require_finite(x.data)
+        found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
+        before = np.searchsorted(found, x.indptr)
+        return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
+
+    def take(self, indices: Integers) -> RawChunk:
+        return self.load().take(indices)
 
 
 def compact(X: Matrix) -> Matrix:

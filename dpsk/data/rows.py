@@ -297,6 +297,10 @@ class Rows(Protocol):
     def reach(self) -> Floats | None:
         """Return public powers of two that bound the columns, the constant's included; then all rows have one scale."""
 
+    @property
+    def shared(self) -> bool:
+        """Return whether kernels run in this process, so that they may share arrays with whoever made them."""
+
     def total(self, kernel: Kernel) -> Integers:
         """Return the sum of ``kernel(chunk)`` over all chunks, visited in any order and by any number of threads."""
 
@@ -322,6 +326,8 @@ class ChunkRows:
     Where joblib is told to use several threads (``with joblib.parallel_config("threading", n_jobs=4)``), they share the
     chunks of a pass.
     """
+
+    shared = True
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import mmap
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["Scratch", "StoredRows", "blocks_of", "require_room"]
 _BLOCK_ENTRIES = 2**20  # of rows that are turned into floats at a time: they stay in cache
 _FEWEST_ROWS = 1024
 _ALIGNMENT = 64
+_ELSEWHERE = "Set the environment variable TMPDIR to a folder with more room before Python starts"
 
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
@@ -40,9 +42,17 @@ def require_room(n_bytes: float) -> None:
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise ValueError(
-            f"rounded rows need up to {n_bytes / 1e9:.1f} GB in {folder}, where {free / 1e9:.1f} GB are free: set the "
-            "environment variable TMPDIR to a folder with more room before Python starts"
+            f"rounded rows need up to {n_bytes / 1e9:.1f} GB in {folder}, where {free / 1e9:.1f} GB are free. "
+            + _ELSEWHERE
         )
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"writing rows to a temporary file failed ({error.strerror}). {_ELSEWHERE}") from None
 
 
 class Scratch:
@@ -53,7 +63,7 @@ class Scratch:
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="dpsk-")
+        self._file = tempfile.TemporaryFile(prefix="dpsk-")  # noqa: SIM115 - read closes it
         self._placed: list[tuple[int, Any, tuple[int, ...], bool]] = []
 
     def write(self, array: NDArray[Any]) -> None:
@@ -61,15 +71,16 @@ class Scratch:
         columns_first = array.ndim == 2 and not array.flags.c_contiguous and array.flags.f_contiguous
         flat = array.T if columns_first else np.ascontiguousarray(array)
         at = self._file.tell()
-        at += self._file.write(bytes(-at % _ALIGNMENT))
-        if flat.size:
-            self._file.write(flat.data)
+        with _explained():
+            at += self._file.write(bytes(-at % _ALIGNMENT))
+            self._file.write(flat.data if flat.size else b"")
         self._placed.append((at, array.dtype, array.shape, columns_first))
 
     def read(self) -> list[NDArray[Any]]:
         """Return all arrays, as views of the file that nobody can write to; nothing can be appended any more."""
         size = self._file.tell()
-        self._file.flush()
+        with _explained():
+            self._file.flush()
         mapped: Any = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
         self._file.close()
         views = []

@@ -81,6 +81,8 @@ class _Dual:
     """One number a per row and problem, and the gap that they prove."""
 
     def __init__(self, what: RegularizedSum, rows: Rows, gap: float) -> None:
+        if not rows.shared:
+            raise ValueError("the minimum of a hinge is found in one process, with a number for every row at hand")
         self.what, self._gap, self._rows = what, gap, rows
         self._sums, self.steepest = SumOverRows(what, rows), np.empty((rows.n_rows, what.shape[1]))
         self.labels = np.empty_like(self.steepest)
