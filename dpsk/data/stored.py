@@ -6,7 +6,7 @@ import mmap
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -58,13 +58,20 @@ def _explained() -> Iterator[None]:
 class Scratch:
     """Arrays that are written to a temporary file one after the other, then read as if they lay in memory.
 
-    The file has no name (where the system allows that) and nobody else may open it; it is gone when its arrays are.
+    Used as a context. The file has no name (where the system allows that) and nobody else may open it; it is gone when
+    its arrays are.
     They are written rather than assigned to a mapping: a full disk is then an error, not the end of the process.
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.TemporaryFile(prefix="dpsk-")  # noqa: SIM115 - read closes it
+        self._file = tempfile.TemporaryFile(prefix="dpsk-")  # noqa: SIM115 - closed when the scratch is
         self._placed: list[tuple[int, Any, tuple[int, ...], bool]] = []
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
     def write(self, array: NDArray[Any]) -> None:
         """Append an array of one or two dimensions, with its columns side by side if that is how they lie."""
@@ -77,12 +84,11 @@ class Scratch:
         self._placed.append((at, array.dtype, array.shape, columns_first))
 
     def read(self) -> list[NDArray[Any]]:
-        """Return all arrays, as views of the file that nobody can write to; nothing can be appended any more."""
+        """Return all arrays, as views of the file that nobody can write to. They outlast this object."""
         size = self._file.tell()
         with _explained():
             self._file.flush()
         mapped: Any = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
-        self._file.close()
         views = []
         for at, dtype, shape, columns_first in self._placed:
             flat = np.frombuffer(mapped, dtype, int(np.prod(shape)), at) if np.prod(shape) else np.zeros(0, dtype)
@@ -179,20 +185,20 @@ class StoredRows(ChunkRows):
 
     def __init__(self, blocks: Sequence[Matrix], y: Labels, *, on_disk: bool, **options: Any) -> None:
         kept, stored, facts, count = list[NDArray[Any]](), list[_Stored](), None, 0
-        scratch = Scratch() if on_disk else None
-        keep = kept.append if scratch is None else scratch.write
-        for start, rows in _rounded(blocks, np.asarray(y), options):
-            for chunk in rows._chunks():
-                arrays = _Stored.arrays(chunk)
-                stored.append(_Stored(chunk, start + chunk.first, kept, slice(count, count + len(arrays))))
-                count += len(arrays)
-                for array in arrays:
-                    keep(array)
-            facts = rows.n_features, rows.n_parameters, rows.norm_range, rows.reach, rows.n_classes
+        with Scratch() if on_disk else nullcontext() as scratch:
+            keep = kept.append if scratch is None else scratch.write
+            for start, rows in _rounded(blocks, np.asarray(y), options):
+                for chunk in rows._chunks():
+                    arrays = _Stored.arrays(chunk)
+                    stored.append(_Stored(chunk, start + chunk.first, kept, slice(count, count + len(arrays))))
+                    count += len(arrays)
+                    for array in arrays:
+                        keep(array)
+                facts = rows.n_features, rows.n_parameters, rows.norm_range, rows.reach, rows.n_classes
+            if scratch is not None:
+                kept.extend(scratch.read())
         if facts is None:
             raise ValueError("there are no rows")
-        if scratch is not None:
-            kept.extend(scratch.read())
         super().__init__(lambda: stored, len(y), *facts)
 
 

@@ -34,12 +34,14 @@ class Chunks:
     Examples
     --------
     >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
     >>> from dpsk import Chunks, DPLogisticRegression
+    >>> X, digit = load_digits(return_X_y=True)
     >>> def read():
-    ...     for seed in range(3):  # a file each, as it were
-    ...         X = np.random.default_rng(seed).random((2_000, 4))
-    ...         yield X, X[:, 0] > X[:, 1]
-    >>> model = DPLogisticRegression(bounds=(0, 1)).fit(Chunks(read))
+    ...     yield from zip(np.array_split(X, 3), np.array_split(digit >= 5, 3))  # a file each, as it were
+    >>> model = DPLogisticRegression(epsilon=4.0, bounds=(0, 16)).fit(Chunks(read))
+    >>> model.predict(Chunks(read)).shape
+    (1797,)
     """
 
     def __init__(self, read: Callable[[], Iterable[Any]]) -> None:

@@ -109,32 +109,33 @@ def _mapped_blocks(estimator: Any, X: Any, y: Any) -> tuple[list[Any], Any]:
 
 def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], Any]:
     """Return the rows of chunks as blocks in a temporary file, and their labels."""
-    apart, labels, scratch, shapes = y is not None, list[Any](), Scratch(), list[tuple[bool, tuple[int, int]]]()
-    for X, chunk_y in chunks:
-        if apart == (chunk_y is not None):
-            raise ValueError(
-                "labels came both with the chunks and as y: leave one of them out"
-                if apart
-                else "there are no labels: chunks must be pairs (X, y), or y has to be given to fit"
-            )
-        block, chunk_y = checked(X, chunk_y)
-        named = X if hasattr(X, "columns") else block
-        try:
-            validate_data(estimator, named, reset=not shapes, skip_check_array=True)
-        except ValueError as error:
-            raise ValueError(f"chunks must have the same columns: {without_values(str(error))}") from None
-        shapes.append((sp.issparse(block), block.shape))
-        for array in (block.data, block.indices, block.indptr) if shapes[-1][0] else (block,):
-            scratch.write(_in_single_if_exact(array))
-        labels.append(chunk_y)
+    labels, shapes = list[Any](), list[tuple[bool, tuple[int, int]]]()
+    with Scratch() as scratch:
+        for X, chunk_y in chunks:
+            if (y is None) == (chunk_y is None):
+                raise ValueError(
+                    "there are no labels: chunks must be pairs (X, y), or y has to be given to fit"
+                    if y is None
+                    else "labels came both with the chunks and as y: leave one of them out"
+                )
+            block, chunk_y = checked(X, chunk_y)
+            named = X if hasattr(X, "columns") else block
+            try:
+                validate_data(estimator, named, reset=not shapes, skip_check_array=True)
+            except ValueError as error:
+                raise ValueError(f"chunks must have the same columns: {without_values(str(error))}") from None
+            shapes.append((sp.issparse(block), block.shape))
+            for array in (block.data, block.indices, block.indptr) if sp.issparse(block) else (block,):
+                scratch.write(_in_single_if_exact(array))
+            labels.append(chunk_y)
+        arrays = iter(scratch.read())
     if not shapes:
         raise ValueError("Found array with 0 sample(s): the function given to Chunks returned no chunks")
-    arrays = iter(scratch.read())
     blocks = [
         sp.csr_matrix((next(arrays), next(arrays), next(arrays)), shape) if sparse else next(arrays)
         for sparse, shape in shapes
     ]
-    return blocks, _checked_labels(y if apart else all_labels(labels))
+    return blocks, _checked_labels(all_labels(labels) if y is None else y)
 
 
 def _in_single_if_exact(array: Any) -> Any:
