@@ -49,6 +49,13 @@ def test_the_error_of_a_batch(scheme):
     assert sampling_error(1.0, 400.0, 1.0, scheme, 4, failure) == 0.0
 
 
+@pytest.mark.parametrize(("scheme", "variance", "largest"), [("poisson", 0.8, 1.0), ("without-replacement", 1.0, 2.0)])
+def test_it_solves_bernstein_s_inequality(scheme, variance, largest):
+    """dimension exp(-t^2/2 / (variance + largest t/3)) is the failure that was asked for."""
+    t = 80 * sampling_error(3.0, 80.0, 0.2, scheme, 4, 0.01)
+    assert 4 * math.exp(-(t**2) / 2 / (80 * variance * 9 + 3 * largest * t / 3)) == pytest.approx(0.01, rel=1e-9)
+
+
 def test_one_row_that_is_drawn_or_not_is_covered():
     """Bernstein's bound for one term: it is in the batch with probability 0.01, and then the mean is 1/0.01 too far."""
     assert sampling_error(1.0, 0.01, 0.01, "poisson", 2, 0.005) > 1 / 0.01 - 1
@@ -65,7 +72,14 @@ def test_bounds_and_statements():
     assert reached.gradient_bound == pytest.approx(0.11)
     assert reached.eigenvalue_bound == -0.4  # what the loss allows says more than the noisy eigenvalue less its error
     assert Certificate(True, 0.1, 0.3, 0.95, 2.0, 0.08, 0.03, -0.1, 0.2, -9.0).eigenvalue_bound == pytest.approx(-0.3)
-    for part in ("gradient norm <= 0.1", ">= -0.3", "at least 0.95", "at most 0.11", "below -0.4"):
+    for part in (
+        "gradient norm <= 0.1",
+        ">= -0.3",
+        "at least 0.95",
+        "at most 0.11",
+        "below -0.4",
+        "longer than 2 clipped",
+    ):
         assert part in reached.statement()
     ended = Certificate(False, 0.1, 0.3, 0.95)
     assert ended.gradient_bound is ended.eigenvalue_bound is None

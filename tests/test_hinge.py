@@ -123,7 +123,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(garbage, which,
 @pytest.mark.parametrize("corners", [1, 3])
 def test_ascent_goes_on_from_any_corner(corners, monkeypatch):
     monkeypatch.setattr(hinge, "_CORNERS", hinge._CORNERS[:corners])
-    monkeypatch.setattr(hinge, "_CORRECTIONS", 0)
+    monkeypatch.setattr(hinge, "_CORRECTED", ())
     for loss in LOSSES:
         check(Problem(loss, *example(loss, 12), clip=1.0, penalty=3.0))
 

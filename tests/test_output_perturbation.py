@@ -1,6 +1,7 @@
 """Output perturbation as a solver and as estimators: what is paid, how near it comes, what the paper's formulas say."""
 
 import math
+import warnings
 
 import mpmath
 import numpy as np
@@ -45,6 +46,19 @@ def problem(cap, n=2000, n_classes=None, adjacency="zero-out", seed=0):
         else rng.integers(n_classes, size=n)
     )
     return PrivateData(ArrayRows(X, y, n_classes=n_classes), Ledger(cap), SeededBits(seed), adjacency=adjacency)
+
+
+def test_pure_noise_in_many_columns_is_warned_about():
+    """Its norm is d/epsilon: 8 * 11/0.1 = 880 rows are too few, and 1,000 are not."""
+    X, y = np.random.default_rng(0).random((1000, 10)), np.arange(1000) % 2
+    with pytest.warns(UserWarning, match="870 rows and 11 weights.*little more than chance.*or spend a delta"):
+        OutputPerturbationLogisticRegression(epsilon=0.1).fit(X[:870], y[:870])
+    with pytest.warns(UserWarning, match="1000 rows and 33 weights"):
+        OutputPerturbationLogisticRegression(epsilon=0.1, classes=[0, 1, 2]).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OutputPerturbationLogisticRegression(epsilon=0.1).fit(X, y)
+        OutputPerturbationLogisticRegression(epsilon=0.1, delta=1e-4).fit(X, y)
 
 
 @pytest.mark.parametrize("budget", [pure, gaussian])

@@ -345,4 +345,4 @@ def test_losses_bound_their_curvature(loss):
         longest = np.geomspace(1e-3, 1e3, 500)
         beta = np.array([r * r * loss.curvature_below(clip / r) for r in longest])
         assert (np.diff(beta) >= -1e-12 * beta[1:]).all()
-    assert (np.abs(margins) * curvature).max() <= loss.conditioning
+    assert (np.abs(margins) * curvature - np.abs(slope)).max() <= loss.conditioning

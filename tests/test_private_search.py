@@ -1,8 +1,10 @@
 """PrivateSearchCV: scikit-learn's contract, what every run pays, and that nobody learns how many there were."""
 
 import pickle
+import time
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +28,7 @@ from dpsk import (
     DPLogisticRegression,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
     PrivacyLedger,
     PrivateSearchCV,
     private_score,
@@ -135,6 +138,16 @@ def test_storage_does_not_matter(storage, cancer):
     X, y = cancer
     one, other = (searching(random_state=4).fit(rows, y) for rows in (X, storage(X)))
     np.testing.assert_array_equal(one.best_estimator_.coef_, other.best_estimator_.coef_)
+
+
+def test_a_pure_search_says_what_it_is_and_protects_groups(cancer):
+    model = searching(OutputPerturbationLogisticRegression(), {"alpha": [0.1]}, epsilon=8.0, delta=0.0).fit(*cancer)
+    text = model.privacy_spent_.statement()
+    assert "pure 8-differential privacy (delta = 0) (as the best of a secret number of fits" in text
+    assert "epsilon is 16 for 2 rows and 80 for 10" in text
+    assert model.privacy_spent_.epsilon_for_group(3) == 24.0
+    with pytest.raises(ValueError, match="gives no statement for groups"):
+        searching(epsilon=8.0).fit(*cancer).privacy_spent_.epsilon_for_group(3)
 
 
 def test_replaced_rows(cancer):
@@ -254,6 +267,7 @@ def test_scores_have_the_noise_that_they_pay_for(cancer):
     for seed in range(400):
         outcome = run({}, (0, seed), X, y, np.array([0, 1]), shares)
         noise.append(outcome.score / 2**20 - (outcome.model.predict(X[600:]) == y[600:]).sum())
+        assert outcome.accuracy == np.clip(outcome.score / 2**20 / (len(y) - 600), 0, 1), "shown with its noise only"
     noise = np.array(noise)
     assert kstest(noise * epsilon, "laplace").pvalue > 1e-6
     assert kstest(2 * noise * epsilon, "laplace").pvalue < 1e-6
@@ -292,6 +306,32 @@ def test_shares_are_disjoint_and_do_not_look_at_the_data(cancer, monkeypatch):
     seen.clear()
     searching(validation_fraction=0.25).fit(X, y)
     assert not np.array_equal(seen[0][1], once[1]), "drawn anew without a seed"
+
+
+def test_fits_and_scores_see_the_rows_of_their_share_only(monkeypatch):
+    """What makes one bound enough for both; every row is in one of them."""
+    rows = {"fit": [], "score": []}
+
+    class Witness(DPLogisticRegression):
+        def _learn(self, X, *rest):
+            rows["fit"].append(set(X[:, 0].tolist()))
+            return super()._learn(X, *rest)
+
+        def predict(self, X):
+            rows["score"].append(set(X[:, 0].tolist()))
+            return super().predict(X)
+
+    monkeypatch.setattr(search, "repetitions", lambda *_: 4)
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    X[:, 0] = np.arange(300)
+    model = searching(Witness(), epsilon=20.0, validation_fraction=0.3)
+    model.fit(X, X[:, 1] > 0)
+    assert len(rows["fit"]) == len(rows["score"]) == 4
+    assert all(one == rows["fit"][0] for one in rows["fit"])
+    assert all(one == rows["score"][0] for one in rows["score"])
+    assert len(rows["score"][0]) == 90
+    assert rows["fit"][0].isdisjoint(rows["score"][0])
+    assert rows["fit"][0] | rows["score"][0] == set(range(300))
 
 
 def test_the_label_set_is_that_of_all_rows():
@@ -383,6 +423,42 @@ def test_nothing_tells_how_many_runs_there_were(verbose, n_jobs, cancer, tmp_pat
     # the checker is not blind
     model.n_runs_, model.history = 23, list(range(23))
     assert len(hints_at(model, 23)) >= 3
+
+
+def test_runs_in_threads_do_not_warn_either(cancer, monkeypatch, recwarn):
+    """Filters belong to all threads: a run that ends takes back those of one that has not ended."""
+
+    def dawdling(*_):
+        time.sleep(np.random.default_rng().uniform(0, 0.02))
+        warnings.warn("one more run", UserWarning, stacklevel=2)
+
+    monkeypatch.setattr(search, "repetitions", lambda *_: 4)
+    monkeypatch.setattr(Run, "_outcome", dawdling)
+    warnings.simplefilter("always")
+    for _ in range(15):
+        with joblib.parallel_config("threading"), pytest.raises(NothingSelected):
+            searching(epsilon=30.0, n_jobs=4).fit(*cancer)
+    assert len(recwarn) == 0
+
+
+class Deck:
+    """A grid that is drawn from without replacement."""
+
+    def __init__(self, values):
+        self.left = list(values)
+
+    def rvs(self, random_state):
+        return self.left.pop(int(random_state.integers(len(self.left))))
+
+
+def test_a_distribution_that_remembers_its_draws_does_not_count_them(cancer):
+    deck = Deck([1e-4, 1e-3])
+    model = searching(space={"alpha": deck}).fit(*cancer)
+    assert model.param_distributions["alpha"] is deck
+    assert len(deck.left) == 2
+    space, bits = Space.of({"alpha": deck}, DPLogisticRegression()), SeededBits(0)
+    repeated = sum(len({space.draw(bits)["alpha"] for _ in range(2)}) == 1 for _ in range(100))
+    assert 20 < repeated < 80  # 50 +- 5 of independent draws: six standard deviations
 
 
 def test_callbacks_and_caches_are_left_out(cancer, tmp_path):
@@ -537,7 +613,13 @@ def test_a_ledger_refuses_what_it_must(tmp_path):
 BAD = {
     "not ours": ({"estimator": LogisticRegression()}, "neither one of dpsk's classifiers"),
     "not last": ({"estimator": make_pipeline(DPLogisticRegression(), LogisticRegression())}, "neither one of dpsk's"),
-    "a search": ({"estimator": searching()}, "neither one of dpsk's classifiers"),
+    "a search": ({"estimator": searching()}, "PrivateSearchCV is neither .* costs its own epsilon and delta"),
+    "nothing": ({"estimator": None}, "NoneType is neither one of dpsk's classifiers"),
+    "a class": ({"estimator": DPLogisticRegression}, "the class DPLogisticRegression is neither"),
+    "n_jobs": ({"n_jobs": 0}, "n_jobs=0 must be None or an integer"),
+    "n_jobs, a fraction": ({"n_jobs": 0.5}, r"n_jobs=0\.5 must be None or an integer"),
+    "key": ({"param_distributions": {3: [1.0]}}, "cannot hold 3: its keys are names"),
+    "distribution without parameters": ({"param_distributions": {"alpha": loguniform}}, "a method rvs and its"),
     "epsilon": ({"epsilon": 0.0}, r"epsilon=0\.0"),
     "epsilon infinite": ({"epsilon": np.inf}, "epsilon=inf"),
     "delta": ({"delta": 0.0}, "delta=0"),

@@ -217,6 +217,18 @@ def test_poisson_integrates_the_profile_of_a_run():
     assert fine == pytest.approx(best, rel=0.02)
 
 
+@pytest.mark.parametrize("epsilon", [650.0, 705.0, 709.0, 720.0, 1000.0, 1e6])
+def test_poisson_where_the_exponential_of_epsilon_is_no_float(epsilon):
+    """An outcome that gives a row away, and beats all others, costs its chance at every epsilon."""
+    law, lost = Poisson(10.0), 1e-6
+    truth = -math.expm1(-law.mean * lost)
+    at = (0.0, 0.1, 1.0, 100.0, epsilon)
+    assert truth <= law.delta(tuple(Within(u, lost) for u in at), epsilon) <= 1.001 * truth
+    budget = BestOf.budget(law, epsilon, 1e-6, lambda e, d: Budget.of(e, d, currency=GaussianDP()))
+    assert budget.currency.covers(Budget.of(min(0.5 * epsilon, 400.0), 1e-7, currency=GaussianDP()))
+    assert law.delta((Within(epsilon + 1000, 0.0),), epsilon) == 1.0, "nothing that a float can hold"
+
+
 # ------------------------------------------------------------------- what would break it: mechanisms that tell more
 
 

@@ -12,9 +12,11 @@ from dpsk.losses import HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, sum_o
 from dpsk.mechanisms import AboveThreshold, Gaussian, SeededBits, SymmetricGaussian
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling
-from dpsk.solvers import run, second_order
+from dpsk.queries import HessianSum
+from dpsk.solvers import eigen, run, second_order
+from dpsk.solvers.certificate import gaussian_norm, largest_eigenvalue
 from dpsk.solvers.eigen import smallest_eigenpair
-from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned
+from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned, usual_longest
 from dpsk.testing import check_solver
 
 BATCHES, REPLACED = Sampling(0.3), Sampling(0.3, "without-replacement")
@@ -180,6 +182,30 @@ def test_what_a_search_asks_for(monkeypatch, sampling):
         np.testing.assert_allclose(required, -eigenvalue * steps**2 / 8 + 2 * noise * known.gradient * steps)
 
 
+def test_short_steps_are_those_of_the_paper_and_the_last_iterate_is_the_point_that_was_measured(monkeypatch):
+    """g/G against the gradient, 2 |lambda|/M along negative curvature, nothing after the stop (Algorithm 1)."""
+    X, y = saddle()
+    loss, penalty = Sigmoid(), L2(0.02)
+    measured, pairs = [], []
+    gradient, pair = SecondOrder.gradient, second_order.smallest_eigenpair
+    monkeypatch.setattr(SecondOrder, "gradient", lambda *args: measured.append(gradient(*args)) or measured[-1])
+    monkeypatch.setattr(second_order, "smallest_eigenpair", lambda *args: pairs.append(pair(*args)) or pairs[-1])
+    solver = SecondOrder(line_search=False, eps_g=3e-3, eps_h=0.02, longest=1.8, hessian_share=0.5)
+    iterates, certificate = solve(solver, behind_door(X, y, 1e8, fit_intercept=False), loss, penalty)
+    assert certificate.reached
+    known, curved = Constants.of(loss, penalty, 1.8), iter(pairs)
+    for (w, noisy, _), after in zip(measured[:-1], iterates, strict=False):
+        step = noisy / known.smoothness
+        if np.linalg.norm(noisy) <= 3e-3:
+            value, p = next(curved)
+            step = 2 * -value / known.jerk * turned(p, noisy)
+        np.testing.assert_allclose(after, w - step, rtol=1e-12)
+    assert len(iterates) == len(measured)
+    assert len(pairs) >= 2
+    assert next(curved) is pairs[-1]
+    assert np.array_equal(iterates[-1], measured[-1][0])
+
+
 # ------------------------------------------------------------------------------------------------------ certificates
 
 
@@ -228,6 +254,26 @@ def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
         assert len(bounds) == 1, "a public number"
         assert bounds.pop() / 3 < max(distances) < bound
         assert 0.2 < max(gaps) < 1
+
+
+@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("loss", [Logistic(), OneVsRest(Sigmoid(), 3)], ids=repr)
+def test_all_errors_of_a_run_share_its_confidence(loss, count):
+    """The k-th gradient and the k-th Hessian may fail with 3/(pi k)^2 of 1 - confidence each, by noise with half."""
+    X, y = classified()
+    solver, penalty = SecondOrder(eps_g=0.05, eps_h=0.2, longest=1.0, confidence=0.9), L2(1e-3)
+    shape, blocks = ((4,), 1) if loss.n_classes is None else ((4, 3), 3)
+    labels = {} if loss.n_classes is None else {"n_classes": 3}
+    data = behind_door(X, y if blocks == 1 else (y > 0).astype(int), 1.0, fit_intercept=False, **labels)
+    task = Task(data, loss, penalty, shape, Constants.of(loss, penalty, 1.0), 0.05, 0.2)
+    plan, failure, known = solver.plans(task)[0], 0.1 * 3 / (math.pi * count) ** 2 / 2, task.known
+    _, _, error = solver.gradient(task, plan, np.zeros(shape), count)
+    of_noise = gaussian_norm(known.gradient / plan.gradient / len(y), math.prod(shape), failure)
+    assert error == pytest.approx(of_noise + 2.0**-16 * known.gradient * math.sqrt(math.prod(shape)), rel=1e-6)
+    _, error = solver.hessian(task, plan, np.zeros(shape), count)
+    of_noise = largest_eigenvalue(known.hessian / plan.hessian / len(y), 4, failure, blocks)
+    rounding = HessianSum(loss, np.zeros(shape), clip=known.hessian).rounding(4)
+    assert error == pytest.approx(of_noise + rounding, rel=1e-6)
 
 
 @pytest.mark.parametrize("sampling", [BATCHES, REPLACED], ids=["poisson", "without replacement"])
@@ -436,6 +482,24 @@ def test_constants_of_several_classes():
         assert 0.9 * known.smoothness < np.abs(curvatures).max() <= known.smoothness
 
 
+@pytest.mark.parametrize("longest", [1.0, 30.0])
+@pytest.mark.parametrize("one", [Logistic(), Sigmoid()], ids=repr)
+def test_no_hessian_has_smaller_eigenvalues_than_the_certificate_thinks_possible(one, longest):
+    """Rows far longer than the longest too, whose clip would have room for all the curvature in one class."""
+    rows = np.tile([[30.0, 0.0]], (200, 1))
+    for loss, w, y in (
+        (one, np.array([-1.317 / 30, 0.0]), np.ones(200)),
+        (OneVsRest(one, 10), np.outer([1.0, 0.0], [-1.317 / 30, *[5.0] * 9]), np.zeros(200)),
+    ):
+        known = Constants.of(loss, L2(0.0), longest)
+        query = HessianSum(loss, w, clip=known.hessian)
+        total = ArrayRows(rows, y, n_classes=loss.n_classes, fit_intercept=False).total(query)
+        smallest = np.linalg.eigvalsh(total * query.unit / len(rows)).min()
+        assert smallest >= -known.concavity * (1 + 1e-12)
+        if isinstance(one, Sigmoid):  # and not much larger ones
+            assert smallest == pytest.approx(-known.concavity, rel=2e-3)
+
+
 @pytest.mark.parametrize("loss", [HuberHinge(), Softmax(3), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_losses_whose_curvature_jumps_are_refused(loss):
     with pytest.raises(ValueError, match=r"second-order descent needs|Hessians are summed for"):
@@ -445,15 +509,16 @@ def test_losses_whose_curvature_jumps_are_refused(loss):
 @pytest.mark.parametrize("p", [1, 3, 40, 400])
 def test_the_smallest_eigenpair(p):
     rng = np.random.default_rng(p)
-    blocks = rng.normal(size=(2, p, p))
-    blocks = blocks + np.swapaxes(blocks, 1, 2)
-    values = np.linalg.eigvalsh(blocks)[:, 0]
-    value, vector = smallest_eigenpair(blocks, (p, 2))
-    k = int(values.argmin())
-    assert value == pytest.approx(values[k], abs=1e-3)
-    assert value <= values[k] + 1e-12
-    assert not vector[:, 1 - k].any()
-    np.testing.assert_allclose(blocks[k] @ vector[:, k], values[k] * vector[:, k], atol=1e-2)
+    both = rng.normal(size=(2, p, p))
+    both = both + np.swapaxes(both, 1, 2)
+    for blocks in (both, both[::-1]):
+        values = np.linalg.eigvalsh(blocks)[:, 0]
+        value, vector = smallest_eigenpair(blocks, (p, 2))
+        k = int(values.argmin())
+        assert value == pytest.approx(values[k], abs=1e-3)
+        assert value <= values[k] + 1e-12
+        assert not vector[:, 1 - k].any()
+        np.testing.assert_allclose(blocks[k] @ vector[:, k], values[k] * vector[:, k], atol=1e-2)
     value, vector = smallest_eigenpair(blocks[:1], (p,))
     assert vector.shape == (p,)
     assert np.linalg.norm(vector) == pytest.approx(1)
@@ -470,6 +535,30 @@ def test_an_eigenvalue_that_lanczos_cannot_see_is_found():
     value, vector = smallest_eigenpair(matrix[None], (p,))
     assert value == pytest.approx(-1.0, abs=1e-3)
     assert abs(vector @ hidden) == pytest.approx(1.0)
+
+
+def test_an_eigenvalue_that_lanczos_missed_is_found(monkeypatch):
+    """Where the iteration ends at the second smallest, the factorisation fails, and all are computed."""
+    matrix = np.diag([0.0, -1.0, -1.001, *np.linspace(0, 1, 397)])
+    asked = []
+    monkeypatch.setattr(eigen, "eigsh", lambda *_, **__: asked.append(1) or (np.array([-1.0]), np.eye(400)[:, 1:2]))
+    value, vector = smallest_eigenpair(matrix[None], (400,))
+    assert asked
+    assert value == pytest.approx(-1.001, abs=1e-9)
+    assert abs(vector[2]) == pytest.approx(1.0)
+
+
+def test_what_lanczos_finds_is_never_above_the_eigenvalue(monkeypatch):
+    """A value that is too large by what the iteration may leave, but not by more, is moved below and kept."""
+    matrix, slack = np.diag([-1.0, *np.linspace(0, 1, 399)]), 1e-6 * math.sqrt(400)
+    monkeypatch.setattr(eigen, "eigsh", lambda *_, **__: (np.array([-1 + slack / 2]), np.eye(400)[:, :1]))
+    value, _ = smallest_eigenpair(matrix[None], (400,))
+    assert value == pytest.approx(-1 - slack / 2, abs=1e-12)
+
+
+def test_the_longest_row_is_taken_for_a_little_longer_than_usual_ones():
+    X, y = np.array([[0.6, 0.8]] * 500), np.ones(500)
+    assert 1.18 < usual_longest(behind_door(X, y, 1e3, fit_intercept=False)) < 1.69  # sqrt(2), to a quarter octave
 
 
 def test_rows_longer_than_the_longest_are_clipped_and_nothing_else_changes():

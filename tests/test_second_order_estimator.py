@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from contract import Untouchable
 
 from dpsk import DPSecondOrderClassifier
 from dpsk.estimators.second_order import _METHODS
@@ -154,10 +155,12 @@ def test_a_callback_that_stops_the_fit_leaves_nothing_known(rows):
 
 
 def test_a_fit_that_stays_at_zero_warns(rows):
-    with pytest.warns(UserWarning, match="weights of 0 are within the tolerances"):
+    with pytest.warns(UserWarning, match="weights of 0 are within the tolerances.* lower eps_g$"):
         model = DPSecondOrderClassifier(5.0, eps_g=5.0).fit(*rows)
     assert model.certificate_.reached
     assert not model.coef_.any()
+    with pytest.warns(UserWarning, match=r"lower eps_g, or bring columns to a scale .* \(standardize='private'\)$"):
+        DPSecondOrderClassifier(5.0, eps_g=500.0, standardize=None).fit(*rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         DPSecondOrderClassifier(5.0).fit(*rows)
@@ -195,3 +198,20 @@ def test_too_many_columns_for_a_hessian_are_refused_before_anything_is_spent():
 def test_probabilities_exist_for_the_logistic_loss_only(rows):
     assert hasattr(DPSecondOrderClassifier(), "predict_proba")
     assert not hasattr(DPSecondOrderClassifier(loss="sigmoid"), "predict_proba")
+
+
+@pytest.mark.parametrize("data_norm", [1e-13, 1e29])
+def test_a_data_norm_whose_square_does_not_fit_is_refused_before_the_data_are_touched(data_norm):
+    with pytest.raises(ValueError, match=r"data_norm=.* must lie between 2\*\*-40 and 2\*\*40"):
+        DPSecondOrderClassifier(standardize=None, data_norm=data_norm).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-13, 1e16, 1e40])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("method", ["2opt-ls", "opt-b"])
+def test_columns_of_any_size_are_fitted_as_they_are(method, fit_intercept, scale, rows):
+    options = {"method": method, "standardize": None, "fit_intercept": fit_intercept, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny columns leave weights of 0
+        model = DPSecondOrderClassifier(3.0, **options).fit(rows[0][:3000] * scale, rows[1][:3000])
+    assert np.isfinite(model.coef_).all()

@@ -1,6 +1,6 @@
 """Private rows on exact grids, and the one door through which anything leaves."""
 
-from .arrays import ArrayRows, RawRows, compact
+from .arrays import LARGEST_ENTRY, ArrayRows, RawRows, compact
 from .columns import Columns
 from .dask import DaskTable, is_dask, map_rows
 from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
@@ -9,6 +9,7 @@ from .stored import StoredRows
 from .tables import ArrayTable, Chunks, StoredTable, Table
 
 __all__ = [
+    "LARGEST_ENTRY",
     "ArrayRows",
     "ArrayTable",
     "Batch",

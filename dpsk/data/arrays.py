@@ -15,10 +15,10 @@ from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["ArrayRows", "RawRows", "compact"]
+__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact"]
 
 _GRID = 2.0**-UNIT_BITS
-_LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
+LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
 _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
 _BLOCK_ROWS = 4096  # rows rounded at a time: they stay in cache
@@ -77,7 +77,7 @@ class ArrayRows(ChunkRows):
             raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
         if not 1 <= chunk_rows <= CHUNK_ROWS:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
-        if data_norm is not None and not 0 < data_norm < _LARGEST_ENTRY:
+        if data_norm is not None and not 0 < data_norm < LARGEST_ENTRY:
             raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
         n_rows, n_features = X.shape
         _require_few_columns(n_features)
@@ -144,7 +144,7 @@ class ArrayRows(ChunkRows):
             rows = slice(a, min(a + _BLOCK_ROWS, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
-            np.clip(x, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=x)
+            np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
             if self._data_norm is not None:
                 grown = np.ceil(np.abs(x) * (2.0**UNIT_BITS / scale[rows])[:, None])
@@ -159,7 +159,7 @@ class ArrayRows(ChunkRows):
 
     def _sparse_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
         units = _own_values(X)
-        np.clip(units.data, -_LARGEST_ENTRY, _LARGEST_ENTRY, out=units.data)
+        np.clip(units.data, -LARGEST_ENTRY, LARGEST_ENTRY, out=units.data)
         counts = np.diff(units.indptr)
 
         def sum_of_squares(steps: Floats) -> Floats:

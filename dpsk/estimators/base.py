@@ -297,7 +297,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             w, ranges = columns.in_user_units(w, bool(self.fit_intercept)), np.array([columns.low, columns.high])
         rows = w.reshape(len(w), -1).T
         coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(len(rows)))
-        return {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy(), "ranges_": ranges}
+        fitted = {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy(), "ranges_": ranges}
+        return fitted | {"data_norm_": None if self._is_exact() else self._row_bound()}
 
     def _observer(
         self, data: PrivateData, attributes: Callable[[Floats], dict[str, Any]], context: Any
@@ -325,13 +326,12 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def decision_function(self, X: Any) -> Floats:
         """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
 
-        Values beyond ``ranges_`` count as the end of the range, and rows longer than ``data_norm`` as shorter ones, as
+        Values beyond ``ranges_`` count as the end of the range, and rows longer than ``data_norm_`` as shorter ones, as
         they did in ``fit``.
         """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        data_norm = None if self._is_exact() else self._row_bound()
-        scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_, data_norm)
+        scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_, self.data_norm_)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     @by_blocks
@@ -367,13 +367,19 @@ def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) 
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             "row would satisfy it. Choose delta well below 1/n"
         )
-    rho = budget.currency.rho(budget.limit)
-    if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
-        rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
-    if math.sqrt(2 * rho) * n < _HOPELESS * math.sqrt(weights):
+    if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
+        noise = weights / budget.epsilon
+    else:
+        rho = budget.currency.rho(budget.limit)
+        if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
+            rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
+        noise = math.sqrt(weights / (2 * rho))
+    if n < _HOPELESS * noise:
+        pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
         yield (
             f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
             "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"
+            f"{pure}"
         )
 
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.utils.metaestimators import available_if
 
+from ..data import LARGEST_ENTRY
 from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax
 from ..mechanisms.exact import Floats
 from .blocks import by_blocks
@@ -35,6 +36,8 @@ def linear_scores(
     Or with rows longer than ``data_norm`` scaled down to it.
     """
     if ranges is None:
+        if data_norm is not None:
+            X = _without_overflow(X)
         products = np.asarray(X @ coef.T)
         if data_norm is not None:
             squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=1)
@@ -50,6 +53,15 @@ def linear_scores(
     X.sum_duplicates()
     X.data = np.clip(X.data, low[X.indices], high[X.indices]) - origin[X.indices]
     return np.asarray(X @ coef.T + (intercept + coef @ origin))
+
+
+def _without_overflow(X: Any) -> Any:
+    """Return X with entries as large as ``fit`` takes them, so that the squares of all are finite."""
+    entries = X.data if sp.issparse(X) else X
+    if entries.dtype != np.float64 or np.abs(entries).max(initial=0.0) <= LARGEST_ENTRY:
+        return X
+    clipped = np.clip(entries, -LARGEST_ENTRY, LARGEST_ENTRY)
+    return sp.csr_matrix((clipped, X.indices, X.indptr), X.shape) if sp.issparse(X) else clipped
 
 
 class Probabilities:

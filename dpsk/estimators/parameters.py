@@ -71,12 +71,14 @@ PARAMETERS = {
     ranges_ : ndarray of shape (2, n_features), or None
         Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
         in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
+    data_norm_ : float or None
+        The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     classes_ : ndarray of shape (n_classes,)
     evaluations_ : dict
         How many gradients ("gradient"), Hessians ("Hessian") and losses (in searches: "losses", "gains") were computed,
         in passes over the rows: 500 gradients of batches of a tenth are 50. It is the number expected, and tells
-        nothing about how many rows a random batch held. Empty for objective perturbation, which is solved without
-        noise.
+        nothing about how many rows a random batch held. Empty for objective and output perturbation, whose problem is
+        solved without noise.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
         a paragraph for a report.

@@ -14,7 +14,7 @@ from ..losses import Logistic, Loss, MarginLoss, OneVsRest, Sigmoid
 from ..penalties import Bounded, Penalty
 from ..privacy import Ledger, Sampling
 from ..solvers.certificate import Certificate
-from ..solvers.second_order import Constants, SecondOrder
+from ..solvers.second_order import LONGEST, SHORTEST, Constants, SecondOrder
 from .linear import ProbabilitiesOfLogLoss
 from .parameters import PARAMETERS, require_choice, require_number, require_part
 from .sampled import SampledClassifier
@@ -159,6 +159,11 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         for name in ("first_phase", "hessian_share", "confidence"):
             require_part(name, getattr(self, name), whole=False)
         require_number("search_share", self.search_share, 0, open_low=True)
+        if self.data_norm is not None and not SHORTEST <= self.data_norm <= LONGEST:
+            raise ValueError(
+                f"data_norm={self.data_norm!r} must lie between 2**-40 and 2**40: Hessians grow with its square. Bring "
+                "the columns to a scale of about [0, 1]"
+            )
 
     def _check_size(self, n_rows: int, n_features: int) -> None:
         super()._check_size(n_rows, n_features)
@@ -211,9 +216,13 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         if not hasattr(self, "certificate_"):  # a callback stopped the fit
             self.certificate_ = Certificate(False, self.eps_g, self.eps_h, self.confidence)
         if not w.any():
+            # without eps_g the tolerance follows from the noise; only columns fitted as they are have a scale
+            remedy = "raise epsilon, add rows or use fewer columns" if self.eps_g is None else "lower eps_g"
+            if self.standardize is None and self.bounds is None:
+                remedy += ", or bring columns to a scale of about [0, 1] (standardize='private')"
             warnings.warn(
                 "weights of 0 are within the tolerances already, and the fit ended there: every row gets the same "
-                "score. Lower eps_g, or bring columns to a scale of about [0, 1] (standardize='private')",
+                f"score. To get further, {remedy}",
                 UserWarning,
                 stacklevel=CALLER_OF_FIT + 2,
             )

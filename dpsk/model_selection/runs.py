@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,26 +46,32 @@ class Space:
         prefix = _path_of_the_private_step(estimator)
         for part in parts:
             for name, values in part.items():
+                if not isinstance(name, str):
+                    raise ValueError(f"param_distributions cannot hold {name!r}: its keys are names of parameters")
                 if name.removeprefix(prefix) in _SET_BY_THE_SEARCH:
                     raise ValueError(
                         f"param_distributions cannot hold {name!r}: the search sets it for all runs. Give epsilon, "
                         "delta, ledger and random_state to PrivateSearchCV"
                     )
                 listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
-                if not hasattr(values, "rvs") and not (listed and len(values)):
+                if not _has_draws(values) and not (listed and len(values)):
                     raise ValueError(
                         f"param_distributions[{name!r}]={values!r} must be a list that is not empty, or a distribution "
-                        "with a method rvs, such as those of scipy.stats"
+                        "with a method rvs and its parameters, such as scipy.stats.loguniform(1e-4, 1e-1)"
                     )
         return cls(tuple(dict(sorted(part.items())) for part in parts))
 
     def draw(self, bits: Bits) -> dict[str, Any]:
-        """Return parameters, independent of all that were drawn before."""
+        """Return parameters, independent of all that were drawn before.
+
+        A distribution is copied for each draw. One that remembers its draws would not draw independently otherwise, and
+        would count them, where the caller has it and where a fitted search has it among its parameters.
+        """
         generator = generator_for(bits)
 
         def one_of(values: Any) -> Any:
             if hasattr(values, "rvs"):
-                return values.rvs(random_state=generator)
+                return copy.deepcopy(values).rvs(random_state=generator)
             return values[int(uniform_below(len(values), 1, bits)[0])]
 
         return {name: one_of(values) for name, values in one_of(self.parts).items()}
@@ -211,6 +218,17 @@ def fit_in_front(model: Any, X: Any, y: Any) -> Any:
             model.steps[:-1] = front.steps
         model = model.steps[-1][1]
     return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _has_draws(values: Any) -> bool:
+    """Return whether these are a distribution, rather than a family of scipy.stats that lacks its parameters."""
+    if not hasattr(values, "rvs"):
+        return False
+    try:
+        values.rvs(random_state=generator_for(bits_for(0)))
+    except TypeError:
+        return False
+    return True
 
 
 def _path_of_the_private_step(estimator: Any) -> str:

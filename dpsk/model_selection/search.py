@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -167,6 +168,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         law = self._law()
         last: PrivateClassifier = clone(private_step(self.estimator))
         require_part("validation_fraction", self.validation_fraction, whole=False)
+        jobs: Any = self.n_jobs
+        if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
+            raise ValueError(f"n_jobs={jobs!r} must be None or an integer other than 0; -1 is all processors")
         space = Space.of(self.param_distributions, self.estimator)
         Budget.of(self.epsilon, self.delta)  # or its error
         private = bits_for(self.random_state).private
@@ -241,7 +245,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
         tasks = [(space.draw(bits), (seed(), seed())) for _ in range(repetitions(run.search.law, bits))]
         best: Outcome | None = None
-        with warnings.catch_warnings():  # runs in threads may leave filters as they set them
+        with warnings.catch_warnings(record=True):
+            # a run silences itself, but filters belong to all threads: one may take back what another has set
+            warnings.simplefilter("ignore")
             outcomes = Parallel(n_jobs=self.n_jobs, return_as="generator", verbose=0)(
                 delayed(run)(parameters, seeds, X, y, classes, shares) for parameters, seeds in tasks
             )

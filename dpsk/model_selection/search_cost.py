@@ -29,6 +29,8 @@ from ..privacy.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decim
 
 __all__ = ["SearchCost", "private_step", "search_cost"]
 
+_ADVICE = {"PrivateSearchCV": ". A fit of a PrivateSearchCV costs its own epsilon and delta, whatever it holds"}
+
 
 @dataclass(frozen=True)
 class SearchCost:
@@ -259,11 +261,14 @@ def private_step(estimator: Any) -> PrivateClassifier:
     last = estimator
     while isinstance(last, Pipeline):
         last = last.steps[-1][1]
-    nested = [value for value in estimator.get_params().values() if isinstance(value, PrivateClassifier)]
+    nested: list[Any] = []
+    if isinstance(last, PrivateClassifier):
+        nested = [value for value in estimator.get_params().values() if isinstance(value, PrivateClassifier)]
     if not isinstance(last, PrivateClassifier) or len(nested) > (last is not estimator):
+        given = f"the class {estimator.__name__}" if isinstance(estimator, type) else type(estimator).__name__
         raise ValueError(
-            f"{type(estimator).__name__} is neither one of dpsk's classifiers nor a pipeline that ends in one and "
-            "holds no other: what one fit of it costs is not known"
+            f"{given} is neither one of dpsk's classifiers nor a pipeline that ends in one and holds no other: what "
+            f"one fit of it costs is not known{_ADVICE.get(given, '')}"
         )
     return last
 

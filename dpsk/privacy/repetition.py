@@ -31,6 +31,8 @@ _UP = 1 + 1e-12
 """More than floats lose on the way; always applied to the safe side."""
 _POINTS = 60
 """At how many points the profile of a run is bounded for Poisson, closer to each other at small epsilon."""
+_EXPONENT = 700.0
+"""Beyond it e^epsilon is no float. A bound at a larger epsilon is left out, which costs, and never leaks."""
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -121,7 +123,7 @@ class TruncatedNegativeBinomial(Law):
 
     def _leak(self, epsilon: float) -> float:
         """Return the largest b that may go with a = epsilon."""
-        return min(1.0, self.gamma / (1 - self.gamma) * math.expm1(min(epsilon, 700.0)))
+        return min(1.0, self.gamma / (1 - self.gamma) * math.expm1(min(epsilon, _EXPONENT)))
 
     def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
         far, near = bounds
@@ -199,13 +201,13 @@ class Poisson(Law):
             raise ValueError(f"mean={self.mean!r} must lie in (0, 10000]")
 
     def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
-        points = {0.0: 1.0}
+        points, bounds = {0.0: 1.0}, tuple(bound for bound in bounds if bound.epsilon <= _EXPONENT)
         for bound in bounds:
             ratio = math.exp(-bound.epsilon)
             points[ratio] = 1 - ratio + ratio * bound.delta
             points[1 / ratio] = bound.delta
         r, h = np.array(sorted(points)), np.array([points[ratio] for ratio in sorted(points)])
-        return min(1.0, *(self._from(near, r, h, epsilon) for near in bounds if near.epsilon > 0))
+        return min([1.0, *(self._from(near, r, h, epsilon) for near in bounds if near.epsilon > 0)])
 
     def _from(self, near: Within, r: Floats, h: Floats, epsilon: float) -> float:
         """Return the bound that goes with one (a, b), from points (r, h) above the profile of a run."""
@@ -213,16 +215,16 @@ class Poisson(Law):
         log_end = epsilon - self.mean * near.delta + a
         if log_end <= 0:
             return 1.0
-        end = math.exp(min(log_end, 700.0))
-        last = float(np.interp(end, r, h))  # constant beyond the last point
+        end = math.exp(min(log_end, _EXPONENT))
+        last = float(np.interp(end, r, h))  # constant beyond the last point, and so up to R where ``end`` is less
         inside = r < end
         r, h = np.append(r[inside], end), np.append(h[inside], last)
         with np.errstate(divide="ignore"):
             power = np.exp(c * (np.log(r) - log_end))  # (r/R)^c
         value, slope = -math.expm1(-a) * r * power, power  # psi and psi': (1 - e^-a)(1 + c) = 1
-        # by parts, on each line: psi' h between its ends, less its steepness times psi
+        # by parts, on each line: psi' h between its ends, less its steepness times psi; psi' is 1 at R
         steepness = np.diff(h) / np.diff(r)
-        total = slope[-1] * h[-1] - slope[0] * h[0] - float(steepness @ np.diff(value))
+        total = last - slope[0] * h[0] - float(steepness @ np.diff(value))
         return float(self.mean * total * (1 + 1e-9))
 
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
@@ -234,7 +236,7 @@ class Poisson(Law):
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
         needs_delta("a Poisson number of runs", delta)
-        at = [epsilon * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
+        at = [min(epsilon, _EXPONENT) * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
 
         def bounds(of_a_run: float) -> tuple[Within, ...]:
             budget = budget_of(of_a_run, self._part(delta))

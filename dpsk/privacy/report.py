@@ -100,6 +100,10 @@ class PrivacySpent:
             raise ValueError(f"size={size!r} must be a positive integer")
         if size == 1 or math.isinf(self.limit):
             return self.epsilon
+        if (
+            self.delta == 0
+        ):  # of any pure guarantee: k steps from neighbour to neighbour (Dwork & Roth 2014, Theorem 2.2)
+            return size * self.epsilon
         return self.currency.epsilon(self.currency.for_group(self.limit, size), self.delta)
 
     def statement(self) -> str:
@@ -124,15 +128,17 @@ class PrivacySpent:
         )
 
     def _guarantee(self) -> str:
-        if self.delta == 0:
-            return f"pure {round_up(self.epsilon, 4)}-differential privacy (delta = 0)"
         text = f"({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differential privacy"
-        if isinstance(self.currency, RenyiDP):
-            return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"
+        if self.delta == 0:
+            text = f"pure {round_up(self.epsilon, 4)}-differential privacy (delta = 0)"
         if isinstance(self.currency, BestOf):
             return (
                 f"{text} (as the best of a secret number of fits; that it was chosen, and its parameters, are covered)"
             )
+        if self.delta == 0:
+            return text
+        if isinstance(self.currency, RenyiDP):
+            return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"
         return text if self.rho is None else f"{text} ({round_up(self.rho, 4)}-zCDP)"
 
     def _given_to(self) -> str:

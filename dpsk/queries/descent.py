@@ -48,8 +48,17 @@ def minima(
     It always returns what it promises, as long as gradients are computed to within an eighth of the tolerance: the
     method is stopped after a fixed number of steps, and one with a guarantee goes on from where it is.
     """
-    w = np.zeros(shape) if start is None else start
-    return descend(objectives, near(objectives, w, tolerance, method), tolerance)
+    begin = np.zeros(shape) if start is None else start
+    w = near(objectives, begin, tolerance, method)
+    if method in ROUGH:
+        w = near(objectives, w, tolerance, "newton")
+        if not _within(objectives, w, tolerance):
+            w = near(objectives, begin, tolerance, "newton")
+    return descend(objectives, w, tolerance)
+
+
+def _within(objectives: Objectives, w: Floats, tolerance: float) -> bool:
+    return bool((np.linalg.norm(objectives.gradient(w), axis=0) <= tolerance).all())
 
 
 def near(objectives: Objectives, w: Floats, tolerance: float, method: str) -> Floats:
@@ -159,3 +168,6 @@ METHODS: dict[str, Callable[..., Floats]] = {
     "stochastic-subgradient": stochastic_subgradient,
 }
 """What may come near a minimum first: each has Lowy & Razaviyayn (2021)'s name where it is theirs."""
+
+ROUGH = ("subgradient", "stochastic-subgradient")
+"""Methods that may end far from it, where the penalty is small: Newton's goes on from there, or from the start."""

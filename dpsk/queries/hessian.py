@@ -58,6 +58,10 @@ class HessianSum(Query):
     sqrt(2) clip. Else a.b >= -||a|| ||b||, and the norm is at most 2 clip. With a single block whose negative
     contributions are cut at m <= clip, a and b of opposite signs are at most clip and m long, and the norm is at most
     ``max(sqrt(2) clip, clip + m)``. That m is ``clip * concavity/smoothness``.
+
+    With K blocks the negative entries are cut at ``clip/sqrt(K) * concavity/smoothness`` each. No row within the norm
+    that ``largest`` was asked for has more; of longer ones it keeps eigenvalues from falling below what the loss allows
+    a row of that norm.
     """
 
     label = "Hessian"
@@ -69,8 +73,8 @@ class HessianSum(Query):
         self.w, _ = weights_on_grid(check_weights(loss, w))
         self.w.flags.writeable = False
         self.unit = power_of_two_above(self.clip) * 2.0**-_TOTAL_BITS
-        # the part of the clip that a negative curvature may have
-        self._below = one.concavity / one.smoothness if loss.n_classes is None else float(one.concavity > 0)
+        # the part of the clip that a negative curvature may have, in each block
+        self._below = one.concavity / one.smoothness / math.sqrt(loss.n_classes or 1)
 
     @staticmethod
     def largest(loss: Loss, longest: float) -> float:
@@ -90,7 +94,8 @@ class HessianSum(Query):
     def sensitivity(self, adjacency: str) -> Sensitivity:
         l2 = self.clip / self.unit
         if adjacency == "replace":
-            l2 *= max(np.nextafter(math.sqrt(2), 2), 1 + self._below)
+            of_one_block = max(np.nextafter(math.sqrt(2), 2), 1 + self._below)
+            l2 *= of_one_block if self.loss.n_classes is None or not self._below else 2.0
         entries = self.w.size * self.w.shape[0]
         return Sensitivity(l1=np.nextafter(l2 * math.sqrt(entries), np.inf), l2=l2, linf=l2)
 

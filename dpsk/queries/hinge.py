@@ -17,7 +17,7 @@ from .objectives import RegularizedSum, SumOverRows, two_parts
 __all__ = ["hinge_minima", "smallest_gap"]
 
 _CORNERS = 2.0 * 0.25 ** np.arange(6)  # rounded corners that stand in for the kink
-_CORRECTED, _CORRECTIONS = 2.0 * 0.25**5, 50  # the one that is moved, and how often
+_CORRECTED = _CORNERS[-1] * np.maximum(0.5 ** np.arange(40), 2.0**-12)  # those that are moved
 _GAP_BITS = 30  # the gaps of rows are rounded up to this part of what they may sum up to
 _PATIENCE = 10  # steps of the dual between two looks at the gap
 
@@ -56,8 +56,8 @@ def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits
         a = np.minimum(-corner.slope(dual.margins(w)), dual.steepest)
         if dual.reached(w, a):
             return w
-    for _ in range(_CORRECTIONS):
-        moved = _Moved(what, rows, _CORRECTED, a, dual.labels)
+    for h in _CORRECTED:
+        moved = _Moved(what, rows, h, a, dual.labels)
         w = near(moved, w, enough, "newton")
         a = np.minimum(-moved.corner.slope(dual.margins(w) + moved.by), dual.steepest)
         if dual.reached(w, a):

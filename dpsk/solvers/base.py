@@ -55,5 +55,7 @@ def run(
                 "scale, about [0, 1], help: one huge column leaves no step that improves"
             ) from None
     if last is None:
-        raise BudgetExhausted("the budget does not buy a single iterate: raise epsilon or ask for fewer splits")
+        raise BudgetExhausted(
+            "the budget does not buy a single iterate: raise epsilon (or lower splits or steps, where there are such)"
+        )
     return last

@@ -24,7 +24,8 @@ class Certificate:
 
     "True" is the objective that the fit descends on: the mean loss over the rows plus the penalty, where gradients and
     Hessians of rows longer than ``longest`` (with the constant column; in the units that are fitted) are clipped. With
-    ``data_norm`` no row is longer, so it is the objective itself.
+    ``data_norm`` no row is longer, so it is the objective itself. The rows are those that are summed: entries are
+    kept to 18 binary digits below the largest of their row, or of all rows where columns have a public range.
 
     Formal guarantee
     ----------------
@@ -71,7 +72,9 @@ class Certificate:
             f"The tolerances were reached (gradient norm <= {self.eps_g:.3g}, eigenvalues >= {-self.eps_h:.3g}): the "
             f"noisy gradient has norm {self.gradient_norm:.3g}, the smallest eigenvalue of the noisy Hessian is "
             f"{self.eigenvalue:.3g}. With probability at least {self.confidence:g} the true gradient norm is at most "
-            f"{self.gradient_bound:.3g} and no eigenvalue of the true Hessian is below {self.eigenvalue_bound:.3g}."
+            f"{self.gradient_bound:.3g} and no eigenvalue of the true Hessian is below {self.eigenvalue_bound:.3g}. "
+            "True are those of the mean loss over the rows plus the penalty, in the units that are fitted, with the "
+            f"derivatives of rows longer than {self.longest:.3g} clipped."
         )
 
 

@@ -29,7 +29,7 @@ from .eigen import smallest_eigenpair
 from .line_search import Start, backtrack
 from .standardization import typical_norm
 
-__all__ = ["Constants", "Plan", "SecondOrder", "Task"]
+__all__ = ["LONGEST", "SHORTEST", "Constants", "Plan", "SecondOrder", "Task"]
 
 # c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
 _C1, _C2, _C = 0.1, 0.05, 0.1
@@ -42,6 +42,7 @@ _FEWEST = 20  # steps that the budget of a phase buys at least, however small th
 # A default tolerance lies between these parts of the largest gradient: much coarser, and the start would be good enough
 _COARSEST, _FINEST = 2.0**-4, 2.0**-12
 _NOISE = 0.8  # of a planned gradient, at most, relative to the tolerance
+SHORTEST, LONGEST = 2.0**-40, 2.0**40  # rows: clips of Hessians are squares, and have to fit on their grid
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Constants:
             smoothness=loss.smoothness * longest**2 + penalty.smoothness,
             jerk=loss.jerk * longest**3 + penalty.jerk,
             start=float(loss.of_margins(at_zero)[0]),
-            concavity=loss.concavity * longest**2 + penalty.concavity,
+            concavity=loss.concavity * longest**2 * (1 + 2.0**-20) + penalty.concavity,  # Hessians are clipped there
         )
         if not (math.isfinite(constants.jerk) and math.isfinite(constants.gradient)):
             raise ValueError(
@@ -342,4 +343,5 @@ def turned(p: Floats, gradient: Floats) -> Floats:
 def usual_longest(data: PrivateData) -> float:
     """Return a length that few rows exceed, from a noisy count."""
     shortest, longest = data.norm_range
-    return float(np.clip(math.sqrt(2) * typical_norm(data), shortest, longest))
+    usual = float(np.clip(math.sqrt(2) * typical_norm(data), shortest, longest))
+    return min(max(usual, SHORTEST), LONGEST)
