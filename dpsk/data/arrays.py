@@ -21,7 +21,8 @@ _GRID = 2.0**-UNIT_BITS
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
 _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
-_BLOCK_ROWS = 4096  # rows rounded at a time: they stay in cache
+_BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
+_BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
 
 
@@ -140,8 +141,9 @@ class ArrayRows(ChunkRows):
         n, d = X.shape
         units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
-        for a in range(0, n, _BLOCK_ROWS):
-            rows = slice(a, min(a + _BLOCK_ROWS, n))
+        step = _few_rows(_BLOCK_ENTRIES, d)
+        for a in range(0, n, step):
+            rows = slice(a, min(a + step, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
@@ -225,8 +227,9 @@ class _Placement:
     def _dense(self, X: Matrix) -> tuple[Matrix, Floats]:
         n, d = X.shape
         units, norm2 = np.empty((n, d), order=self.order), np.empty(n)
-        for a in range(0, n, _BLOCK_ROWS):
-            rows = slice(a, min(a + _BLOCK_ROWS, n))
+        step = _few_rows(_BLOCK_ENTRIES, d)
+        for a in range(0, n, step):
+            rows = slice(a, min(a + step, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
             steps = self.columns.place(x)
@@ -247,12 +250,10 @@ class RawRows(ChunkRows):
     def __init__(self, *blocks: Matrix) -> None:
         n, d = sum(X.shape[0] for X in blocks), blocks[0].shape[1]
         _require_few_columns(d)
-        stored = [X.tocsr() if sp.issparse(X) else X for X in blocks]
-        parts = [
-            _RawPart(X, slice(a, min(a + _BLOCK_ROWS, X.shape[0])))
-            for X in stored
-            for a in range(0, X.shape[0], _BLOCK_ROWS)
-        ]
+        parts = []
+        for X in (X.tocsr() if sp.issparse(X) else X for X in blocks):
+            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(_BLOCK_ENTRIES, d)
+            parts += [_RawPart(X, slice(a, min(a + step, X.shape[0]))) for a in range(0, X.shape[0], step)]
         super().__init__(lambda: parts, n, d, d, (1.0, math.sqrt(d)))
 
 
@@ -266,12 +267,19 @@ class _RawPart:
         return int(self._rows.stop - self._rows.start)
 
     def load(self) -> RawChunk:
-        x = self._X[self._rows]
-        x = _own_values(x) if sp.issparse(x) else _compressed(x)
-        _require_finite(x.data)
-        found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
-        before = np.searchsorted(found, x.indptr)
-        return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
+        if sp.issparse(self._X):
+            x = _own_values(self._X[self._rows])
+            found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
+            before = np.searchsorted(found, x.indptr)
+            return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
+        x = np.ascontiguousarray(self._X[self._rows])
+        n, d = x.shape
+        _require_finite(x)
+        if np.count_nonzero(x) == x.size:
+            columns = np.broadcast_to(np.arange(d), x.shape).ravel()
+            return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
+        found = np.flatnonzero(x)
+        return RawChunk(x.ravel()[found].astype(np.float64), found % d, np.count_nonzero(x, axis=1), d)
 
     def take(self, indices: Integers) -> RawChunk:
         return self.load().take(indices)
@@ -284,6 +292,11 @@ def compact(X: Matrix) -> Matrix:
     if not isinstance(X, np.memmap) and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
         return _compressed(X)
     return X
+
+
+def _few_rows(entries: int, n_columns: int) -> int:
+    """Return how many rows hold about so many entries: at most _BLOCK_ROWS of them."""
+    return max(1, min(_BLOCK_ROWS, entries // n_columns))
 
 
 def _own_values(X: Matrix) -> Matrix:
