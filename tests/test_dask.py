@@ -235,7 +235,10 @@ def test_what_needs_all_rows_in_one_process_says_so():
     for model, message in (
         (OutputPerturbationSVC(loss="hinge"), "loss='hinge' needs all rows in one process"),
         (DPLogisticRegression(epsilon=np.inf), "epsilon=inf fits the exact model in memory"),
-        (PrivateSearchCV(DPLogisticRegression(), {"alpha": [1e-3]}), "rows in memory are needed"),
+        (
+            PrivateSearchCV(DPLogisticRegression(), {"alpha": [1e-3]}),
+            "X is a Dask collection, but rows in memory are needed",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(rows, labels)
@@ -381,10 +384,12 @@ def cloudpickled_by_value(cls):
 
 def test_rows_and_scores_stay_where_they_are(cluster):
     """What comes back from a pass is a sum; the blocks are on both workers and their scores are remembered there."""
+    from distributed import futures_of
+
     rows = dask_rows()
     query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
     rows.total(query)
-    where = cluster.who_has([key for part in rows._parts for key in part.__dask_keys__()])
+    where = cluster.who_has(futures_of(rows._parts))
     assert len({worker for workers in where.values() for worker in workers}) == 2
     remembered = dask.compute(*(dask.delayed(remembers, traverse=False)(part, query.w) for part in rows._parts))
     assert all(remembered)

@@ -276,7 +276,7 @@ def test_what_needs_all_rows_in_memory_says_so(mapped):
     mmap, X, y = mapped[2]
     with pytest.raises(ValueError, match="epsilon=inf fits the exact model in memory"):
         DPLogisticRegression(epsilon=np.inf).fit(in_chunks(X, y))
-    with pytest.raises(ValueError, match="X is Chunks, but rows in memory are needed"):
+    with pytest.raises(TypeError, match="rows in chunks, and an array is needed"):
         PrivateSearchCV(DPLogisticRegression(), {"alpha": [1e-3]}).fit(in_chunks(X, y), y)
     exact = DPLogisticRegression(epsilon=np.inf)
     assert np.array_equal(exact.fit(mmap, y).coef_, exact.fit(X, y).coef_)

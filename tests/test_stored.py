@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from dpsk.data import ArrayRows, Columns, RawRows, StoredRows
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, UNIT_BITS
 from dpsk.data.stored import Scratch, blocks_of, require_room
+from dpsk.data.tables import StoredTable
 from dpsk.losses import Logistic
 from dpsk.queries import GradientSum, LossesAlong, Magnitudes
 from dpsk.testing import check_rows
@@ -209,6 +210,18 @@ def test_stored_rows_in_memory_can_travel():
     assert np.array_equal(pickle.loads(cloudpickle.dumps(rows)).total(query), rows.total(query))
 
 
-def test_no_rows_are_an_error():
-    with pytest.raises(ValueError, match="no rows"):
-        StoredRows([], np.ones(0), on_disk=True)
+def test_numbers_of_rows_are_those_that_sums_have_room_for():
+    many = np.broadcast_to(np.ones(1, dtype=np.int8), 2**26 + 1)
+    for y in (many[:0], many):
+        with pytest.raises(ValueError, match=f"X has {len(y)} rows; between 1 and 67108864"):
+            StoredRows([np.zeros((0, 2))], y, on_disk=True)
+    block = np.broadcast_to(np.zeros(1, dtype=np.float32), (2**26 + 1, 2))
+    with pytest.raises(ValueError, match="67108865 rows"):
+        StoredTable([block], many)
+
+
+def test_a_line_travels_as_two_points():
+    line = LossesAlong(Logistic(), np.random.default_rng(0).normal(size=500), np.full(500, 0.1), range(21), clip=3.0)
+    sent = pickle.dumps(line)
+    assert len(sent) < 2.2 * 8 * 500
+    assert np.array_equal(pickle.loads(sent).points, line.points)

@@ -15,7 +15,7 @@ from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact"]
+__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact", "require_rows"]
 
 _GRID = 2.0**-UNIT_BITS
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
@@ -74,8 +74,7 @@ class ArrayRows(ChunkRows):
             raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
         y = y.astype(np.float64 if n_classes is None else np.intp)
         y.flags.writeable = False
-        if not 1 <= X.shape[0] <= _MAX_ROWS:
-            raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
+        require_rows(X.shape[0])
         if not 1 <= chunk_rows <= CHUNK_ROWS:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
         if data_norm is not None and not 0 < data_norm < LARGEST_ENTRY:
@@ -335,6 +334,12 @@ def _compressed(X: NDArray[Any]) -> Matrix:
         counts.append(np.count_nonzero(x, axis=1))
     indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return sp.csr_matrix((np.concatenate(values), np.concatenate(columns), indptr), (n, d))
+
+
+def require_rows(n_rows: int) -> None:
+    """Raise ValueError unless sums over so many rows, which may be in many places, fit into 64-bit integers."""
+    if not 1 <= n_rows <= _MAX_ROWS:
+        raise ValueError(f"X has {n_rows} rows; between 1 and {_MAX_ROWS} are supported")
 
 
 def _require_few_columns(n_features: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms.exact import Floats, Integers
-from .arrays import ArrayRows, RawRows
+from .arrays import ArrayRows, RawRows, require_rows
 from .rows import Kernel, Labels, Matrix
 from .stored import StoredRows
 from .tables import Coding, Table, all_labels
@@ -87,6 +87,7 @@ class DaskTable(Table):
         full = [(pair, shape) for pair, (shape, _) in zip(pairs, facts, strict=True) if shape[0]]
         self._check, self._pairs, self._shapes = check, [pair for pair, _ in full], [shape for _, shape in full]
         self.shape = sum(n for n, _ in self._shapes), widths.pop()
+        require_rows(self.shape[0])
         self._seen = all_labels([labels for (n, _), labels in facts if n])
 
     def seen(self) -> NDArray[Any]:

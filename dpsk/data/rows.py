@@ -51,6 +51,14 @@ class Line:
     points: Floats
     exact: bool
 
+    def __reduce__(self) -> Any:
+        """Return what travels: two points rather than all of them, which come out the same where they are computed."""
+        return _line, (self.start, self.step, self.multiples, self.exact)
+
+
+def _line(start: Floats, step: Floats, multiples: Floats, exact: bool) -> Line:
+    return Line(start, step, multiples, start + np.multiply.outer(multiples, step), exact)
+
 
 @dataclass
 class Memory:

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from ..mechanisms.exact import Integers
-from .arrays import ArrayRows
+from .arrays import ArrayRows, require_rows
 from .grid import CENTRED_CHUNK_ROWS
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
 
@@ -184,6 +184,7 @@ class StoredRows(ChunkRows):
     """
 
     def __init__(self, blocks: Sequence[Matrix], y: Labels, *, on_disk: bool, **options: Any) -> None:
+        require_rows(len(y))
         kept, stored, facts, count = list[NDArray[Any]](), list[_Stored](), None, 0
         with Scratch() if on_disk else nullcontext() as scratch:
             keep = kept.append if scratch is None else scratch.write
@@ -198,7 +199,7 @@ class StoredRows(ChunkRows):
             if scratch is not None:
                 kept.extend(scratch.read())
         if facts is None:
-            raise ValueError("there are no rows")
+            raise ValueError("there are labels, but no blocks of rows")
         super().__init__(lambda: stored, len(y), *facts)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import ArrayRows, RawRows, compact
+from .arrays import ArrayRows, RawRows, compact, require_rows
 from .rows import Labels, Matrix, Rows
 from .stored import StoredRows
 
@@ -51,6 +51,11 @@ class Chunks:
                 "write Chunks(lambda: ...), where ... makes it anew"
             )
         self._read = read
+
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError(
+            "these are rows in chunks, and an array is needed here: only fit and predict of dpsk take Chunks"
+        )
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """Yield pairs (X, y); y is None for chunks without labels."""
@@ -101,6 +106,7 @@ class StoredTable(Table):
     """Blocks of rows that lie in files, and their labels in memory."""
 
     def __init__(self, blocks: Sequence[Matrix], y: Any) -> None:
+        require_rows(len(y))
         self._blocks, self._y, self.shape = blocks, y, (len(y), blocks[0].shape[1])
 
     def seen(self) -> NDArray[Any]:

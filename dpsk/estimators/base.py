@@ -276,8 +276,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y as scikit-learn checks them; an error does not quote their values."""
-        if is_dask(X) or isinstance(X, Chunks):
-            raise ValueError(f"X is {type(X).__name__}, but rows in memory are needed here: give an array")
+        if is_dask(X):
+            raise ValueError("X is a Dask collection, but rows in memory are needed here: give an array")
         try:
             X, y = validate_data(
                 self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_min_samples=2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -102,10 +103,11 @@ class EntryCounts(Query):
         cells += chunk.columns.astype(np.int64) * self.n_bins
         size = self.n_features * self.n_bins
         if len(weight) and weight.min() == weight.max():  # as where no entry is zero: several times faster
-            counts = np.bincount(cells, minlength=size) * weight[0]
+            counts: Any = np.bincount(cells, minlength=size) * weight[0]
         else:
             counts = np.bincount(cells, np.repeat(weight, chunk.counts), minlength=size)
-        return counts.astype(np.int64).reshape(self.n_features, self.n_bins)
+        in_bins: Integers = counts.astype(np.int64).reshape(self.n_features, self.n_bins)
+        return in_bins
 
 
 class Magnitudes(EntryCounts):
