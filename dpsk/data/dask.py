@@ -125,9 +125,11 @@ def _task(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _blocks(X: Any) -> list[Any]:
-    if hasattr(X, "chunks") and len(X.chunks) == 2 and len(X.chunks[1]) > 1:
+    is_array = hasattr(X, "chunks")
+    if is_array and len(X.chunks) == 2 and len(X.chunks[1]) > 1:
         X = X.rechunk({1: -1})  # whole rows
-    return list(np.ravel(X.to_delayed()))
+    # optimised, two columns of a file may be cut differently
+    return list(np.ravel(X.to_delayed(optimize_graph=is_array)))
 
 
 def _aligned(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
