@@ -1,6 +1,6 @@
 """How much memory and time fits take on rows in a file, and whether time is linear in the number of rows.
 
-    python -m benchmarks.scale --folder DIR [--write]
+    python -m benchmarks run scale --folder DIR [--write]
 
 Makes 5,000,000 x 120 numbers of 4 bytes in DIR (2.4 GB, deleted at the end unless ``--keep``), and fits DP-AGD,
 ``DPLogisticRegression`` by gradient descent and as it comes to the first 10^5, 5*10^5, ... of them, each in a process
@@ -47,13 +47,13 @@ MODELS = {
 }
 
 CAPTION = """\
-Made by `python -m benchmarks.scale --folder DIR --write`: float32 in [0, 1), 120 columns, memory-mapped, epsilon = 1,
-delta = 1e-8, one thread, each fit in its own process. The default is gradient descent on fewer rows and a perturbed
-objective on many. The floor is, on the same blocks, a cast to float64, X @ w and X.T @ r for every gradient (two casts
-for DP-AGD, which needs two passes for each; the ratio to a floor with one cast is given too), one exponential over
-20 x rows for every choice, a cast and (X.T * h) @ X for every Hessian, measured before and after the fit. The fit is
-everything `fit` does: validation, ranges, moments, rounding, noise and accounting included. Both are processor time,
-because the machine was shared; wall is time by the clock. Memory is resident anonymous memory."""
+Made by `python -m benchmarks run scale --folder DIR --write`: float32 in [0, 1), 120 columns, memory-mapped,
+epsilon = 1, delta = 1e-8, one thread, each fit in its own process. The default is gradient descent on fewer rows and a
+perturbed objective on many. The floor is, on the same blocks, a cast to float64, X @ w and X.T @ r for every gradient
+(two casts for DP-AGD, which needs two passes for each; the ratio to a floor with one cast is given too), one
+exponential over 20 x rows for every choice, a cast and (X.T * h) @ X for every Hessian, measured before and after the
+fit. The fit is everything `fit` does: validation, ranges, moments, rounding, noise and accounting included. Both are
+processor time, because the machine was shared; wall is time by the clock. Memory is resident anonymous memory."""
 
 
 def make(folder: Path, n: int) -> None:

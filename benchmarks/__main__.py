@@ -1,0 +1,54 @@
+"""The benchmark suite.
+
+python -m benchmarks list                                 (what there is)
+python -m benchmarks run NAME --data DIR [--repeats N]    (measures what is missing; goes on where it was stopped)
+python -m benchmarks report                               (pictures, tables, claims and results/README.md)
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+
+from . import figures, suite
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="what can be run")
+    commands.add_parser("report", help="rebuild everything from the CSV files")
+    run = commands.add_parser(
+        "run", add_help=False, help="measure what is missing, then redraw; a script gets all further options"
+    )
+    run.add_argument("name", choices=[*figures.FIGURES, *figures.SCRIPTS], metavar="NAME")
+    options, rest = parser.parse_known_args(arguments)
+    if options.command == "list":
+        for figure in figures.FIGURES.values():
+            print(f"{figure.name:18} {figure.title}")
+        for name, title in figures.SCRIPTS.items():
+            print(f"{name:18} {title} (a script: run {name} --help)")
+    elif options.command == "report":
+        figures.report()
+    elif options.name in figures.SCRIPTS:
+        sys.argv = [f"python -m benchmarks run {options.name}", *rest]
+        importlib.import_module(f"benchmarks.{options.name}").main()
+    else:
+        figure = figures.FIGURES[options.name]
+        own = argparse.ArgumentParser(prog=f"python -m benchmarks run {options.name}")
+        own.add_argument("--data", type=Path, help="folder with the .npz files; without it scikit-learn fetches them")
+        own.add_argument("--repeats", type=int, default=figure.default_repeats)
+        own.add_argument("--jobs", type=int, default=2, help="processes")
+        chosen = own.parse_args(rest)
+        for table, keys in figure.measurements(chosen):
+            table.run(keys, chosen.data, chosen.jobs)
+        figure.report()
+
+
+if __name__ == "__main__":
+    suite.one_thread_per_process()
+    main()
