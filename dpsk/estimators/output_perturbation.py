@@ -263,5 +263,12 @@ class OutputPerturbationSVC(_OutputPerturbation):
         if self._is_exact() and self.loss == "hinge":
             raise ValueError("epsilon=inf with loss='hinge': the exact model is for smooth losses; use 'huber_hinge'")
 
+    def _check_remote(self) -> None:
+        if self.loss == "hinge":
+            raise ValueError(
+                "loss='hinge' needs all rows in one process, where a number for each is at hand: use "
+                "loss='huber_hinge' on a Dask cluster, or a numpy.memmap or dpsk.Chunks instead of it"
+            )
+
     def _margin_loss(self) -> MarginLoss:
         return HINGES[self.loss]
