@@ -246,12 +246,12 @@ SCRIPTS = {
     "tuning": "what other constants of the default would do",
     "line_search": "settings and time of the line search",
     "output_risk": "all runs of the bounds anew",
-    "scale": "time and memory on rows in a file",
     "second_order": "second-order descent, also its accuracy",
     "speed": "time of DP-AGD in multiples of its floor",
     "speed_default": "time of the default in multiples of its floor",
     "primitives": "the cost of every primitive",
     "ledger": "the time of a spend",
+    "scale": "memory and time on rows in a file",
 }
 FURTHER = {
     "[accuracy.md](accuracy.md), `accuracy_*.png`, `accuracy.csv`": (
@@ -260,6 +260,9 @@ FURTHER = {
         "`DP-Adam*`: `--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: the same (24 "
         "without SVM at delta 1e-8), also with `--delta 0`; `objective perturbation 2011`, `2012` and `AMP`: "
         "`--repeats 2`; some cells hold more)"
+    ),
+    "[scale.md](scale.md), `scale.png`, `scale.csv`": (
+        "`run scale --folder DIR --write`, in several goes with `--rows` (any folder with 2.4 GB of room)"
     ),
     "[everywhere.md](everywhere.md)": "`run everywhere`",
     "[search.md](search.md)": "`run search --repeats 2`",
@@ -272,10 +275,6 @@ FURTHER = {
     "[second_order_accuracy.md](second_order_accuracy.md)": "`run second_order --accuracy`",
     "[speed.md](speed.md), [speed_default.md](speed_default.md), [speed_line_search.md](speed_line_search.md)": (
         "`run speed --write`, `run speed_default --write`, `run line_search --speed`"
-    ),
-    "[scale.md](scale.md), `scale.png`, `scale.csv`": (
-        "`run scale --folder FOLDER --write`, in several goes with `--rows` and `--models`; FOLDER is any with 2.4 GB "
-        "of room"
     ),
     "[primitives.md](primitives.md), [ledger.md](ledger.md)": "`run primitives --write`, `run ledger --write`",
 }
