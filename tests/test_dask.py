@@ -162,6 +162,21 @@ def test_predictions_are_dask_arrays_and_computed_when_asked_for(n_classes):
         model.predict(rows[:, :3])
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_predictions_of_blocks_without_rows_are_empty(n_classes):
+    """As a filter leaves them."""
+    frame, rows, _ = frames(*example(n_classes))
+    later = f"index >= {N // 2}"
+    rows, few = rows.query(later), frame.query(later).drop(columns="label")
+    model = fit(DPLogisticRegression(bounds=(-4, 4)), rows, dd.from_pandas(frame, npartitions=3).query(later)["label"])
+    for method in ("decision_function", "predict", "predict_proba", "predict_log_proba"):
+        expected, found = getattr(model, method)(few), getattr(model, method)(rows).compute()
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert np.array_equal(model.predict(rows).compute(), model.predict(few))
+    with pytest.raises(ValueError, match=r"collection \(Delayed"):
+        model.predict(dask.delayed(few))
+
+
 def test_svm_has_no_probabilities_on_dask_either():
     X, y = example()
     model = fit(DPSGDClassifier(loss="hinge", steps=5), *on_dask(X, y))
@@ -214,7 +229,8 @@ BAD = {
     "continuous labels": (lambda: (on_dask(*example())[0], da.random.random(N, chunks=900)), "Unknown label type"),
     "no labels": (lambda: (on_dask(*example())[0], None), "requires y to be passed"),
     "labels not in classes": (lambda: on_dask(*example(3)), "labels that are not in classes"),
-    "one dimension": (lambda: (on_dask(*example())[1],) * 2, "X must be a Dask array or DataFrame"),
+    "one dimension": (lambda: (on_dask(*example())[1],) * 2, r"Dask collection \(Array\), but no Dask array or"),
+    "a delayed object": (lambda: (dask.delayed(example()[0]), on_dask(*example())[1]), r"collection \(Delayed"),
 }
 
 

@@ -5,6 +5,8 @@ import os
 import pickle
 import shutil
 import tempfile
+import time
+import weakref
 from types import SimpleNamespace
 
 import joblib
@@ -138,6 +140,29 @@ def test_several_threads_are_really_used():
     X, y = example(200_000)
     with joblib.parallel_config("threading", n_jobs=2):
         StoredRows([X], y, on_disk=True).total(kernel)
+
+
+def test_threads_do_not_run_ahead_of_the_disk(monkeypatch):
+    """Else what is rounded and not yet written would fill the memory that files are to save."""
+    alive, most, write = weakref.WeakSet(), 0, Scratch.write
+
+    class Watched(ArrayRows):
+        def __init__(self, *arrays, **options):
+            super().__init__(*arrays, **options)
+            alive.add(self)
+
+    def slowly(self, array):
+        nonlocal most
+        most = max(most, len(alive))
+        time.sleep(0.002)
+        write(self, array)
+
+    monkeypatch.setattr("dpsk.data.stored.ArrayRows", Watched)
+    monkeypatch.setattr(Scratch, "write", slowly)
+    X, y = example(200_000)
+    with joblib.parallel_config("threading", n_jobs=2):
+        StoredRows([X], y, on_disk=True)
+    assert most <= 8 < 200_000 / CENTRED_CHUNK_ROWS
 
 
 def test_raw_rows_of_blocks_are_those_of_one_array():

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -220,5 +221,8 @@ def _rounded(blocks: Sequence[Matrix], y: Labels, options: dict[str, Any]) -> It
     if jobs == 1:
         yield from (on_grid(*piece) for piece in pieces())
         return
+    todo = pieces()
     with Parallel(n_jobs=jobs, backend="threading", return_as="generator") as parallel:
-        yield from parallel(delayed(on_grid)(*piece) for piece in pieces())
+        # a few at a time: a disk that is slower than the threads must not fill the memory
+        while some := list(islice(todo, 2 * jobs)):
+            yield from parallel(delayed(on_grid)(*piece) for piece in some)
