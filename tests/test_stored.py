@@ -207,6 +207,26 @@ def test_the_file_has_no_name_and_is_gone_with_its_arrays(tmp_path, monkeypatch)
     assert rows.total(GradientSum(Logistic(), np.zeros(9), clip=1.0)).any()
 
 
+def test_files_that_take_less_at_a_time_get_all(monkeypatch):
+    make = tempfile.TemporaryFile
+
+    class Slow:
+        def __init__(self, **options):
+            self.file = make(**options)
+
+        def write(self, data):
+            return self.file.write(data[:1000])
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", Slow)
+    array = np.random.default_rng(0).normal(size=(300, 7))
+    with Scratch() as scratch:
+        scratch.write(array)
+        assert np.array_equal(scratch.read()[0], array)
+
+
 def test_a_full_disk_is_an_error_with_a_remedy(monkeypatch):
     class Full:
         def tell(self):
@@ -215,9 +235,7 @@ def test_a_full_disk_is_an_error_with_a_remedy(monkeypatch):
         def write(self, data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-        flush = write
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda prefix: Full())
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full())
     with pytest.raises(OSError, match=r"No space left.*TMPDIR"):
         Scratch().write(np.ones(3))
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1e9))

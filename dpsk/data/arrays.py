@@ -20,6 +20,7 @@ __all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact", "require_rows"]
 _GRID = 2.0**-UNIT_BITS
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
+_FLOAT_COLUMNS = 2 ** (53 - 2 * UNIT_BITS) // 4  # squares of so many entries, rounded up, add up exactly in floats
 _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
 _BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
 _BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
@@ -316,9 +317,10 @@ def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:
 
 
 def _sum_of_squares(steps: Floats) -> Floats:
-    """Return the squared norm of each row of integers, in units: summed as integers, so that no order matters."""
-    integers = steps.astype(np.int64)
-    squares: Floats = np.einsum("ij,ij->i", integers, integers) * _GRID**2
+    """Return the squared norm of each row of integers, in units: exact, so that no order matters."""
+    if steps.shape[1] > _FLOAT_COLUMNS:
+        steps = steps.astype(np.int64)
+    squares: Floats = np.einsum("ij,ij->i", steps, steps) * _GRID**2
     return squares
 
 
