@@ -96,6 +96,15 @@ def test_the_same_seed_gives_the_same_bits(name, mapped):
         same(expected, fit(model, mmap, y))
 
 
+@pytest.mark.parametrize("name", ["DP-AGD on batches", "DPSGDClassifier"])
+def test_batches_of_chunks_of_which_some_are_mostly_zeros_give_the_same_bits(name):
+    X, y = example(6000)
+    for a in range(0, 6000, 600):
+        X[a : a + 300] *= np.random.default_rng(a).random((300, D)) < 0.1
+    model = clone(MODELS[name]).set_params(**({"batch_size": 700} if "batches" in name else {}))
+    same(fit(model, X, y), fit(model, in_chunks(X, y, 300)))
+
+
 def test_a_hinge_without_a_corner_gives_the_same_bits(mapped):
     mmap, X, y = (part[:600] for part in mapped[2])
     model = OutputPerturbationSVC(loss="hinge", alpha=0.1)

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import time
 import weakref
+from itertools import pairwise
 from types import SimpleNamespace
 
 import joblib
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, RawRows, StoredRows
+from dpsk.data import ArrayRows, Chunk, Columns, RawRows, StoredRows
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, UNIT_BITS
 from dpsk.data.stored import Scratch, blocks_of, require_room
 from dpsk.data.tables import StoredTable
@@ -45,6 +46,38 @@ def columns(d, centred):
     rng = np.random.default_rng(1)
     placed = Columns.within(-1, 1, d)
     return placed.standardised(rng.uniform(0.3, 30, d), rng.uniform(-1, 1, d) if centred else None)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_random_parts_of_dense_and_sparse_blocks_give_the_same_bits(on_disk, centred):
+    """Whether a block is kept sparse depends on how many of its entries are zero, and sparse rows are centred later."""
+    d = 6
+    (sparse, _), (dense, _) = example(3000, d, density=0.1), example(3000, d)
+    X, y = np.concatenate([sparse, dense]), example(6000, d)[1]
+    cuts = [0, 2000, *range(2100, 6001, 100)]  # a long one first, to which others are joined
+    options = {"columns": columns(d, centred)}
+    blocks = [X[a:b] for a, b in pairwise(cuts)]
+    plain, stored = ArrayRows(X, y, **options), StoredRows(blocks, y, on_disk=on_disk, **options)
+    assert {part.sparse for part in stored._parts()} == {True, False}
+    query = GradientSum(Logistic(), np.random.default_rng(2).normal(size=d + 1), clip=0.7)
+    chosen = np.random.default_rng(3).permutation(6000)[:2000]
+    few = np.arange(0, 2000, 3)
+    whole = stored.subset(chosen)
+    assert np.array_equal(whole.total(query), plain.subset(chosen).total(query))
+    assert np.array_equal(whole.subset(few).total(query), plain.subset(chosen).subset(few).total(query))
+    bound = query.sensitivity("zero-out").l2
+    for left_out in range(0, 2000, 100):
+        moved = whole.total(query) - stored.subset(np.delete(np.sort(chosen), left_out)).total(query)
+        assert np.linalg.norm(moved.astype(float)) <= bound
+
+
+def test_dense_and_sparse_rows_are_not_joined():
+    X, y = example(100)
+    chunks = [next(iter(ArrayRows(store(X), y)._chunks())) for store in (np.asarray, sp.csr_matrix)]
+    for parts in (chunks, chunks[::-1]):
+        with pytest.raises(ValueError, match="cannot be joined"):
+            Chunk.joined(parts)
 
 
 @pytest.mark.parametrize("density", [0.1, 1.0])

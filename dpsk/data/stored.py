@@ -98,7 +98,7 @@ class _Stored:
     """A chunk whose units are kept in single precision: they have 19 bits, so nothing is lost."""
 
     def __init__(self, chunk: Chunk, first: int, kept: list[NDArray[Any]], at: slice) -> None:
-        self._length, self._shape, self._sparse = len(chunk), chunk.units.shape, sp.issparse(chunk.units)
+        self._length, self._shape, self.sparse = len(chunk), chunk.units.shape, chunk.sparse
         self._n_classes, self._offset, self._first = chunk.n_classes, chunk.offset, first
         self._kept, self._at, self._memory = kept, at, Memory()
 
@@ -106,7 +106,7 @@ class _Stored:
     def arrays(chunk: Chunk) -> list[NDArray[Any]]:
         """Return what has to be kept of a chunk."""
         units = chunk.units
-        parts = [units.data, units.indices, units.indptr] if sp.issparse(units) else [units]
+        parts = [units.data, units.indices, units.indptr] if chunk.sparse else [units]
         facts = [chunk.scale, chunk.norm, chunk.y] + ([] if chunk.constant is None else [chunk.constant])
         return [parts[0].astype(np.float32), *parts[1:], *facts]
 
@@ -127,8 +127,8 @@ class _Stored:
 
     def _chunk(self, indices: Integers | None, memory: Memory, first: int) -> Chunk:
         arrays = self._kept[self._at]
-        units: Matrix = sp.csr_matrix(tuple(arrays[:3]), self._shape) if self._sparse else arrays[0]
-        facts = arrays[3 if self._sparse else 1 :]
+        units: Matrix = sp.csr_matrix(tuple(arrays[:3]), self._shape) if self.sparse else arrays[0]
+        facts = arrays[3 if self.sparse else 1 :]
         if indices is not None:
             units, facts = units[indices], [fact[indices] for fact in facts]
         scale, norm, y, *constant = facts
@@ -140,7 +140,7 @@ class _Some:
     """Some rows of stored chunks, which become one chunk for as long as it is needed."""
 
     def __init__(self, picks: list[tuple[_Stored, Integers]]) -> None:
-        self._picks, self._memory = picks, Memory()
+        self._picks, self._memory, self.sparse = picks, Memory(), picks[0][0].sparse
 
     def __len__(self) -> int:
         return sum(len(indices) for _, indices in self._picks)
