@@ -1,16 +1,18 @@
-"""How flat the optimum of the default rule is: one constant changed at a time, on data of several kinds and sizes.
+"""How flat the optimum of a default rule is: one constant changed at a time, on data of several kinds and sizes.
 
-    python -m benchmarks.tuning --data DIR [--repeats 2]
+    python -m benchmarks.tuning --data DIR [--rule output] [--repeats 2]
 
-The defaults of ``DPLogisticRegression`` are functions of public facts with a few constants in them. This shows what
-each constant is worth where there is much noise and where there is little: accuracy less that of the default, in
-percentage points. Writes ``benchmarks/results/tuning.md``.
+The defaults of ``DPLogisticRegression`` and of output perturbation are functions of public facts with a few constants
+in them. This shows what each constant is worth where there is much noise and where there is little: accuracy less that
+of the default, in percentage points. Writes ``benchmarks/results/tuning.md`` or ``tuning_output.md``.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import numpy as np
@@ -19,8 +21,8 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from dpsk import DPGradientDescentClassifier
-from dpsk.solvers import gradient_descent, standardization
+from dpsk import DPGradientDescentClassifier, OutputPerturbationLogisticRegression
+from dpsk.solvers import gradient_descent, output_perturbation, standardization
 
 from .datasets import load
 
@@ -39,7 +41,7 @@ TASKS = (
     ("digits", None, 2.0, 1e-5),
     ("digits", None, 8.0, 1e-5),
 )
-VARIANTS: dict[str, dict[str, object]] = {
+OF_DESCENT: dict[str, dict[str, object]] = {
     "default": {},
     "clip / 2": {"CLIP": 0.09, "SMALLEST": 0.05, "LARGEST": 0.5},
     "clip * 2": {"CLIP": 0.36, "SMALLEST": 0.2, "LARGEST": 2.0},
@@ -56,6 +58,52 @@ VARIANTS: dict[str, dict[str, object]] = {
     "moments for a third": {"MOMENT_SHARE": 0.033},
     "moments for three times as much": {"MOMENT_SHARE": 0.3},
     "not standardised": {"standardize": None},
+}
+OF_OUTPUT: dict[str, dict[str, object]] = {
+    "default": {},
+    "clip / 2": {"CLIP": 0.3},
+    "clip 1": {"CLIP": 1.0},
+    "loss not flattened": {"gradient_clip": 1e9},
+    "reach / 2": {"REACH": 25.0},
+    "reach * 2": {"REACH": 100.0},
+    "reach * 4": {"REACH": 200.0},
+    "target population": {"target": "population"},
+    "standardised": {"standardize": "private"},
+    "delta 0": {"delta": 0.0},
+    "delta 0, clip / 2": {"delta": 0.0, "CLIP": 0.3},
+    "delta 0, clip 1": {"delta": 0.0, "CLIP": 1.0},
+    "delta 0, reach / 2": {"delta": 0.0, "REACH": 25.0},
+    "delta 0, reach * 2": {"delta": 0.0, "REACH": 100.0},
+    "delta 0, standardised": {"delta": 0.0, "standardize": "private"},
+}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A default rule: whose, what is changed, and the names of the table."""
+
+    estimator: type
+    modules: tuple[ModuleType, ...]
+    variants: dict[str, dict[str, object]]
+    title: str
+    file: str
+
+
+RULES = {
+    "descent": Rule(
+        DPGradientDescentClassifier,
+        (gradient_descent, standardization),
+        OF_DESCENT,
+        "The constants of the default rule",
+        "tuning.md",
+    ),
+    "output": Rule(
+        OutputPerturbationLogisticRegression,
+        (output_perturbation,),
+        OF_OUTPUT,
+        "The constants of output perturbation",
+        "tuning_output.md",
+    ),
 }
 
 
@@ -77,25 +125,24 @@ def task_data(name: str, rows: int | None, folder: Path):
     return X, y
 
 
-def accuracy(task, variant: str, folder: Path, repeat: int) -> float:
+def accuracy(rule: Rule, task, variant: str, folder: Path, repeat: int) -> float:
     name, rows, epsilon, delta = task
     X, y = task_data(name, rows, folder)
-    constants = {key: value for key, value in VARIANTS[variant].items() if key.isupper()}
-    parameters = {key: value for key, value in VARIANTS[variant].items() if not key.isupper()}
+    changed = rule.variants[variant]
+    constants = {key: value for key, value in changed.items() if key.isupper()}
+    parameters = {"delta": delta} | {key: value for key, value in changed.items() if not key.isupper()}
     scores = []
     with threadpool_limits(1):
         patches = [
             mock.patch.object(module, key, value)
             for key, value in constants.items()
-            for module in (gradient_descent, standardization)
+            for module in rule.modules
             if hasattr(module, key)
         ]
         for patch in patches:
             patch.start()
         for fold, (train, test) in enumerate(StratifiedKFold(5, shuffle=True, random_state=repeat).split(X, y)):
-            model = DPGradientDescentClassifier(
-                epsilon, delta, bounds=(0, 1), random_state=10 * repeat + fold, **parameters
-            )
+            model = rule.estimator(epsilon, bounds=(0, 1), random_state=10 * repeat + fold, **parameters)
             scores.append(100 * model.fit(X[train], y[train]).score(X[test], y[test]))
         for patch in patches:
             patch.stop()
@@ -105,27 +152,30 @@ def accuracy(task, variant: str, folder: Path, repeat: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--rule", choices=list(RULES), default="descent")
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    keys = [(task, variant, repeat) for variant in VARIANTS for task in TASKS for repeat in range(options.repeats)]
-    values = Parallel(options.jobs)(delayed(accuracy)(t, v, options.data, r) for t, v, r in keys)
-    table = np.reshape(values, (len(VARIANTS), len(TASKS), options.repeats)).mean(axis=2)
+    rule = RULES[options.rule]
+    keys = [(task, variant, repeat) for variant in rule.variants for task in TASKS for repeat in range(options.repeats)]
+    values = Parallel(options.jobs)(delayed(accuracy)(rule, t, v, options.data, r) for t, v, r in keys)
+    table = np.reshape(values, (len(rule.variants), len(TASKS), options.repeats)).mean(axis=2)
+    chosen = "" if options.rule == "descent" else f" --rule {options.rule}"
     lines = [
-        "# The constants of the default rule",
+        f"# {rule.title}",
         "",
-        f"Made by `python -m benchmarks.tuning --data DIR --repeats {options.repeats}`: 5-fold cross-validation,",
-        "bounds (0, 1). The first line is accuracy in percent; the others change one constant and show the difference",
-        "in points.",
+        f"Made by `python -m benchmarks.tuning --data DIR{chosen} --repeats {options.repeats}`: 5-fold",
+        "cross-validation, bounds (0, 1). The first line is accuracy in percent; the others change one constant and",
+        "show the difference in points.",
         "",
         "| variant | " + " | ".join(title(*task) for task in TASKS) + " | mean |",
         "|---" * (len(TASKS) + 2) + "|",
     ]
-    for variant, values in zip(VARIANTS, table, strict=True):
+    for variant, values in zip(rule.variants, table, strict=True):
         shown = values if variant == "default" else values - table[0]
         form = "{:.2f}" if variant == "default" else "{:+.2f}"
         lines.append(f"| {variant} | " + " | ".join(map(form.format, [*shown, shown.mean()])) + " |")
-    (RESULTS / "tuning.md").write_text("\n".join(lines) + "\n")
+    (RESULTS / rule.file).write_text("\n".join(lines) + "\n")
     print("\n".join(lines))
 
 

@@ -19,6 +19,7 @@ from dpsk.data import ArrayRows, Batch, Columns, PrivateData, RawRows
 from dpsk.losses import Hinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian, Laplace, NoisyMin, SeededBits, SystemBits
 from dpsk.mechanisms.exact import poisson_sample, sample_without_replacement
+from dpsk.mechanisms.randomness import bits_beside
 from dpsk.mechanisms.sparse_vector import OpenSearch
 from dpsk.privacy import BatchCost, Budget, BudgetExhausted, GaussianCost, Ledger, PureDP, RenyiDP, Sampling
 from dpsk.queries import ArmijoGains, GradientSum, LossesAlong, Magnitudes, Moments, Positions, RowNorms
@@ -550,9 +551,9 @@ def test_a_batch_holds_the_rows_that_were_drawn(sampling):
     data = make_data(SeededBits(8), rows=ArrayRows(X, y, chunk_rows=64))
     batch = data.subsample(sampling, [Gaussian(0.3)], "g")
     if sampling.scheme == "poisson":
-        chosen = poisson_sample(400, sampling.rate, SeededBits(8))
+        chosen = poisson_sample(400, sampling.rate, bits_beside(SeededBits(8)))
     else:
-        chosen = sample_without_replacement(400, 120, SeededBits(8))
+        chosen = sample_without_replacement(400, 120, bits_beside(SeededBits(8)))
     for query in (gradient(), gains()):
         expected = ArrayRows(X[chosen], y[chosen]).total(query)
         np.testing.assert_array_equal(batch.measure(query)._contents, expected)

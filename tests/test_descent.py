@@ -6,14 +6,14 @@ import mpmath
 import numpy as np
 import pytest
 from mpmath import mpf
-from test_minimizer import ALL_SMOOTH, SLOPES, SMOOTH, minimizer, weights
+from test_minimizer import ALL_SMOOTH, SLOPES, SMOOTH, found, minimizer, weights
 from test_minimizers import data, example, longest_column
 from test_newton import TOLERANCE, K, Noisy, P, Sum, lengths
 
 from dpsk.data import ArrayRows
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.mechanisms import SeededBits
-from dpsk.queries import descent
+from dpsk.queries import descent, minimizers
 from dpsk.queries import newton as newton_module
 from dpsk.queries.descent import METHODS, descend, katyusha, minima, stay, stochastic_subgradient, subgradient
 from dpsk.queries.objectives import RegularizedSum, SumOverRows, two_parts
@@ -288,8 +288,16 @@ def in_place(objectives, w, tolerance):
     return w
 
 
+def in_place_at_the_minimum(objectives, w, tolerance):
+    """Do the same where the gradient is small, which must not be remembered for another point."""
+    w[:] = newton_module.newton(objectives, w, tolerance)
+    objectives.gradient(w + 1)
+    return in_place(objectives, w, tolerance)
+
+
 GARBAGE = {
     "in place": in_place,
+    "in place at the minimum": in_place_at_the_minimum,
     "nothing": lambda objectives, w, tolerance: w,
     "far away": lambda objectives, w, tolerance: w + 1e9,
     "not a number": lambda objectives, w, tolerance: np.full_like(w, np.nan),
@@ -321,6 +329,44 @@ def test_every_method_ends_near_the_minimum(loss, method):
     what = minimizer(loss, rows, method=method, penalty=3.0)
     with mpmath.workdps(50):
         assert max(distances(what, rows)) <= what.near + what.unit / 2 * math.sqrt(rows.n_parameters)
+
+
+@pytest.mark.parametrize("loss", [HuberHinge(), SquaredHinge()], ids=repr)
+def test_the_same_error_of_every_row_is_within_what_is_taken_off(loss):
+    """Equal rows in the corner, where a margin's rounding moves the slope however small the slope and the clip are."""
+    n, largest = 2000, 0.0
+    x = np.rint(np.array([0.3, -0.7, 0.55]) * 2.0**18) * 2.0**-18  # as it is on the grid
+    rows = ArrayRows(np.tile(x, (n, 1)), np.ones(n), fit_intercept=False)
+    what = minimizer(loss, rows, clip=1e-7, penalty=1e-3)
+    exact, outer = Exact(what, rows.subset(np.arange(1))), 1 + 0.5 * isinstance(loss, HuberHinge)
+    for seed in range(20):
+        w = np.random.default_rng(seed).normal(size=3)
+        w *= (outer - 1e-8) / np.dot(x, w)
+        with mpmath.workdps(50), np.errstate(all="ignore"):
+            computed, at = SumOverRows(what.objective, rows).gradient(w[:, None]), sum(two_parts(w[:, None]))[:, 0]
+            penalty = mpf(what.objective.penalty) * np.vectorize(mpf, otypes=[object])(at)
+            one = exact.gradient_and_curvatures(at * mpf(1), 0)[0] - penalty
+            largest = max(largest, float(mpmath.norm(list(n * one + penalty - computed[:, 0]))))
+    assert 10 / n < largest / what.objective.rounding() < 1  # the errors of rows do add up
+
+
+@pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
+def test_what_rounding_may_hide_is_taken_off_the_tolerance(loss, monkeypatch):
+    """Also where it is a tenth of all that is tolerated, because the clip is tiny."""
+    asked = []
+
+    def keep(objectives, shape, tolerance, *rest):
+        asked.append(tolerance)
+        return np.zeros(shape)
+
+    monkeypatch.setattr(minimizers, "minima", keep)
+    rows = ArrayRows(*example(loss, 20), n_classes=loss.n_classes)
+    for clip in (0.4, 1e-13):
+        what = minimizer(loss, rows, clip=clip)
+        found(what, rows)
+        rounding, most = what.objective.rounding(), what.near * what.objective.penalty
+        assert 0.8 * most < asked.pop() <= (most - rounding) * (1 - 2.0**-30)
+    assert rounding > 0.02 * most
 
 
 @pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)

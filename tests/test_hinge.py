@@ -138,6 +138,18 @@ def test_moved_corners_find_what_narrow_ones_do_not(monkeypatch):
     check(Problem(Hinge(), X, np.where(np.arange(300) % 3 > 0, 1.0, -1.0), clip=1.0, penalty=3.0))
 
 
+def test_moved_corners_find_the_minimum_of_many_rows_near_the_kink(monkeypatch):
+    """Few rows of one label and a strong penalty, as a small epsilon asks for: corners of one width hardly get on."""
+    monkeypatch.setattr(hinge, "_ascend", lambda *_: pytest.fail("ascent was needed"))
+    for rate in (0.02, 0.1):
+        rng = np.random.default_rng(0)
+        X, y = 0.3 * rng.normal(size=(3000, 5)), np.where(rng.random(3000) < rate, 1.0, -1.0)
+        rows = ArrayRows(X, y, data_norm=1.0)
+        what = Minimizer(Hinge(), 3000, 6, clip=0.85, longest=math.sqrt(2), penalty=0.3 * 3000)
+        with np.errstate(all="ignore"):
+            what.over(rows, SeededBits(0))
+
+
 def test_ascent_takes_no_more_steps_than_it_says():
     """2 L n/(t + 1)^2 is the gap after t steps, from any start."""
     problem = Problem(Hinge(), *example(Hinge(), 12), clip=1.0, penalty=3.0)
@@ -187,6 +199,32 @@ def test_the_gap_is_that_of_primal_and_dual_and_nothing_is_hidden(loss, kind):
             with np.errstate(all="ignore"):
                 assert not _Dual(problem.what, problem.rows, gap * (1 - 1e-9)).reached(w, a)
                 assert _Dual(problem.what, problem.rows, gap * 1.01 + hidden).reached(w, a)
+
+
+def test_the_gap_leaves_room_for_what_rounding_hides(monkeypatch):
+    """Of margins where w is v/penalty, and of v where it is far from it: no gap is reached within that room.
+
+    Gaps of rows are rounded up so finely here that this does not stand in for it.
+    """
+    monkeypatch.setattr(hinge, "_GAP_BITS", 55)
+    problem = Problem(Hinge(), *example(Hinge(), N), clip=1.0)
+    what, rng = problem.what, np.random.default_rng(2)
+    hidden = N * (1 + what.longest * what.farthest) * 2.0**-48
+    dual = _Dual(what, problem.rows, 1.0)
+    a = rng.random(dual.steepest.shape) * dual.steepest
+    direction = rng.normal(size=what.shape)
+    for away in (0.0, 10.0):
+        w = dual.pulled(a) / what.penalty + away * direction / np.linalg.norm(direction)
+        at, exact = sum(two_parts(w))[:, 0], np.vectorize(mpf, otypes=[object])
+        with mpmath.workdps(40):
+            v = problem.x.T @ (exact(a[:, 0]) * problem.labels[0])
+            off = mpmath.norm(list(mpf(what.penalty) * exact(at) - v))
+            gap = problem.value(exact(at), 0) - problem.dual(exact(a[:, 0]), 0)
+            of_v = float(((off + _rounding(what)) ** 2 - off**2) / (2 * mpf(what.penalty)))
+            assert 1.5 * hidden < of_v if away else of_v < hidden / 100  # neither is enough without the other
+            within, beyond = (float(gap + part * (hidden + of_v)) for part in (0.8, 1.2))
+        assert not _Dual(what, problem.rows, within).reached(w, a)
+        assert _Dual(what, problem.rows, beyond).reached(w, a)
 
 
 def test_what_is_not_a_number_reaches_nothing():

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import beta, gamma, kstest, laplace
 
 from dpsk.mechanisms import NormGamma, SeededBits, Sensitivity
-from dpsk.privacy import PureCost
+from dpsk.privacy import BudgetExhausted, PureCost
 
 ERROR = 1e-9
 """Probability that one comparison of correct noise fails."""
@@ -131,6 +131,17 @@ def test_unbounded_or_empty_sensitivities_are_refused(bad):
     for refuse in (NormGamma(1.0).check, lambda s: NormGamma(1.0)(np.zeros(3, dtype=np.int64), s, SeededBits(0))):
         with pytest.raises(ValueError, match=r"l2 sensitivity .* needs a query with a positive finite bound"):
             refuse(sensitivity)
+
+
+def test_noise_in_many_dimensions_that_does_not_fit_is_refused():
+    """Norms grow with the number of entries: what still fits for one of them may not for a hundred."""
+    for refused, shape in ((False, (1,)), (False, (4, 2)), (True, (100,)), (True, (50, 2))):
+        mechanism, sensitivity = NormGamma(1.0), l2(2.0**52)
+        if refused:
+            with pytest.raises(BudgetExhausted, match="a larger epsilon"):
+                mechanism.check(sensitivity, shape)
+        else:
+            mechanism.check(sensitivity, shape)
 
 
 def test_the_cost_names_what_the_mechanism_promises():

@@ -6,6 +6,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..mechanisms.base import Mechanism, Sensitivity
-from ..mechanisms.exact import Floats, Integers, permutation, poisson_sample, sample_without_replacement
+from ..mechanisms.exact import Floats, Integers, permutation
 from ..mechanisms.randomness import Bits
 from ..mechanisms.sparse_vector import AboveThreshold, OpenSearch
 from ..privacy.amplification import Sampling
@@ -21,6 +22,7 @@ from ..privacy.costs import Cost
 from ..privacy.currencies import Currency
 from ..privacy.ledger import Budget, Ledger
 from ..privacy.report import NEIGHBOURS, PrivacySpent
+from .ahead import Batches
 from .rows import Rows
 
 __all__ = ["Batch", "NoisyQuery", "PrivateData", "Query", "Sealed", "Statistic"]
@@ -264,15 +266,19 @@ class PrivateData:
         costs = [mechanism.cost for mechanism in mechanisms]
         turn = self._pay(sampling.cost(costs), label)
         if sampling.rate < 1 and poisson:
-            rows = rows.subset(poisson_sample(n, sampling.rate, self._bits))
+            rows = self._batches.poisson(sampling.rate)
         elif sampling.rate < 1:
-            rows = rows.subset(sample_without_replacement(n, int(expected), self._bits))
+            rows = self._batches.without_replacement(int(expected))
             adjacency = "replace"  # the place of a row that leaves is taken by another
         batch = Batch(rows, self._ledger, self._bits, adjacency=adjacency)
         batch._evaluations, batch._part = self._evaluations, self._part * expected / n
         batch._bought, batch._expected, batch._turn = costs, float(expected), turn
         batch._neighbours = self._neighbours
         return batch
+
+    @cached_property
+    def _batches(self) -> Batches:
+        return Batches(self._rows, self._bits)
 
     def _pay(self, cost: Cost, label: str) -> int:
         """Charge the ledger, or raise; return the turn until which what was bought may be used."""

@@ -8,7 +8,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-__all__ = ["Bits", "SeededBits", "SystemBits", "bits_for", "generator_for"]
+__all__ = ["Bits", "SeededBits", "SystemBits", "bits_beside", "bits_for", "generator_for"]
 
 _BUFFER_BYTES = 1 << 14
 
@@ -100,6 +100,11 @@ def bits_for(random_state: int | None) -> Bits:
             f"random_state={random_state!r} must be None (secure noise) or an integer >= 0 (reproducible, not private)"
         )
     return SeededBits(int(random_state))
+
+
+def bits_beside(bits: Bits) -> Bits:
+    """Return a source for another thread: what each of the two draws does not depend on how fast the other is."""
+    return bits if bits.private else SeededBits(int.from_bytes(bits.take(16), "little"))
 
 
 def generator_for(bits: Bits) -> np.random.Generator:

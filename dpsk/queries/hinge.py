@@ -17,7 +17,8 @@ from .objectives import RegularizedSum, SumOverRows, two_parts
 __all__ = ["hinge_minima", "smallest_gap"]
 
 _CORNERS = 2.0 * 0.25 ** np.arange(6)  # rounded corners that stand in for the kink
-_CORRECTED = _CORNERS[-1] * np.maximum(0.5 ** np.arange(40), 2.0**-12)  # those that are moved
+# Those that are moved: the narrower, the further each of them gets, and the harder it is for Newton's method
+_CORRECTED = _CORNERS[-1] * np.maximum(0.5 ** np.arange(50), 2.0**-12)
 _GAP_BITS = 30  # the gaps of rows are rounded up to this part of what they may sum up to
 _PATIENCE = 10  # steps of the dual between two looks at the gap
 
@@ -46,7 +47,8 @@ def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits
 
     The slopes of a hinge with a rounded corner are such a_i, and only rows in the corner have a g_i: narrower and
     narrower corners bring the gap down. Where many rows stay in it, as equal rows do, the corner is moved for each row
-    instead, to where it has the slope found last at the kink (the proximal method of Rockafellar 1976 on the dual).
+    instead, to where it has the slope found last at the kink (the proximal method of Rockafellar 1976 on the dual, with
+    longer and longer steps).
     Should that not suffice either, ascent of the dual goes on from where it is.
     """
     dual, w, enough = _Dual(what, rows, gap), np.zeros(what.shape), math.sqrt(what.penalty * gap) / 4
