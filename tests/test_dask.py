@@ -26,7 +26,7 @@ from dpsk import (
     PrivacyLedger,
     PrivateSearchCV,
 )
-from dpsk.data import DaskTable
+from dpsk.data import ArrayRows, DaskTable
 from dpsk.data.dask import DaskRows
 from dpsk.estimators.validation import checked
 from dpsk.losses import Logistic
@@ -99,6 +99,57 @@ def test_dask_rows_give_the_same_bits():
 
 def unchecked(X, y):
     return X, y
+
+
+def signs(y):
+    return np.where(y == "yes", 1.0, -1.0)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 15, 16, 17, 33, 257, 300])
+def test_every_block_is_added_once(n_blocks):
+    """However many branches the tree has: 16 blocks have one, 256 have 17."""
+    X, y = example()
+    X, y = X[:n_blocks], y[:n_blocks]
+    rows = DaskTable(*on_dask(X, y, chunks=(1, -1)), unchecked).rows(signs)
+    query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
+    assert np.array_equal(rows.total(query), ArrayRows(X, signs(y)).total(query))
+    every_other = np.arange(0, n_blocks, 2)
+    assert np.array_equal(rows.subset(every_other).total(query), rows.total(query)) == (n_blocks == 1)
+    assert np.array_equal(
+        rows.subset(every_other).total(query), ArrayRows(X[every_other], signs(y[every_other])).total(query)
+    )
+
+
+def test_a_batch_without_rows_has_the_sum_zero():
+    """As Poisson sampling may draw it: an error would tell so."""
+    query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
+    found = dask_rows().subset(np.zeros(0, dtype=np.int64)).total(query)
+    assert found.dtype == np.int64
+    assert found.shape == (D + 1,)
+    assert not found.any()
+
+
+def test_nothing_warns_of_overflow_where_rows_are():
+    """numpy's settings are each thread's own, and whether some row overflows is private."""
+    seen = []
+
+    def kernel(chunk):
+        seen.append(set(np.geterr().values()))
+        return np.zeros(1, dtype=np.int64)
+
+    with np.errstate(all="warn"):
+        dask_rows().total(kernel)
+    assert seen == [{"ignore"}] * 4
+
+
+def test_more_rows_than_sums_have_room_for_are_refused_over_all_blocks():
+    many = 2**25 + 1
+
+    def check(X, y):
+        return np.broadcast_to(np.zeros(1), (many, 2)), np.array([0, 1])
+
+    with pytest.raises(ValueError, match=f"X has {2 * many} rows; between 1 and 67108864"):
+        DaskTable(da.zeros((2, 2), chunks=(1, -1)), da.zeros(2, chunks=1), check)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -261,7 +312,7 @@ def test_what_needs_all_rows_in_one_process_says_so():
 
 
 def dask_rows():
-    return DaskTable(*on_dask(*example()), checked).rows(lambda y: np.where(y == "yes", 1.0, -1.0))
+    return DaskTable(*on_dask(*example()), checked).rows(signs)
 
 
 def test_hinge_minima_refuse_rows_elsewhere():
@@ -282,6 +333,23 @@ def test_a_source_that_changes_its_rows_is_refused():
     X = da.from_delayed(dask.delayed(block)(0), (np.nan, 2), dtype=float)
     y = unknown(da.from_array(np.arange(100) % 2, chunks=100))
     with pytest.raises(ValueError, match=r"had the shape \(100, 2\) and now has \(99, 2\)|inconsistent numbers"):
+        DPAGDLogisticRegression().fit(X, y)
+
+
+def test_a_source_that_changes_its_rows_and_labels_is_refused():
+    """Labels as well: their number alone would not give the change away."""
+    readings = []
+
+    def length():
+        readings.append(1)
+        return 100 if len(readings) <= 2 else 99  # both are read once to be checked
+
+    X = da.from_delayed(dask.delayed(lambda: np.ones((length(), 2)))(), (np.nan, 2), dtype=float)
+    y = da.from_delayed(dask.delayed(lambda: np.arange(length()) % 2)(), (np.nan,), dtype=int)
+    with (
+        dask.config.set(scheduler="sync"),
+        pytest.raises(ValueError, match=r"had the shape \(100, 2\) and now has \(99, 2\): its source must give the"),
+    ):
         DPAGDLogisticRegression().fit(X, y)
 
 
