@@ -267,7 +267,14 @@ def objects():
     return rows.assign(city="secret"), labels
 
 
+def of_other_widths():
+    X, y = example()
+    blocks = [da.from_delayed(dask.delayed(part), (1500, D), float) for part in (X[:1500], X[1500:, :-1])]
+    return da.concatenate(blocks), da.from_array(y, chunks=1500)
+
+
 BAD = {
+    "blocks of other widths": (of_other_widths, r"different numbers of columns: \[4, 5\]"),
     "NaN": (lambda: in_last_block(np.nan), r"Input X contains NaN(.|\n)*in block 3 of 4"),
     "infinity": (lambda: in_last_block(np.inf), "Input X contains infinity"),
     "text": (text, "X contains text or objects"),
