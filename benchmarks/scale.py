@@ -240,8 +240,9 @@ def draw(rows: list[dict[str, str]]) -> None:
     memory_axes.axhline(1500, color="k", linestyle=":", label="1.5 GB")
     memory_axes.axhline(2400, color="k", linestyle="--", label="5,000,000 rows as they are")
     memory_axes.set(xscale="log", xlabel="rows", ylabel="anonymous memory at most, MB", ylim=(0, 2600))
-    for axes, place in ((time_axes, "upper left"), (ratio_axes, "lower left"), (memory_axes, "center left")):
-        axes.legend(fontsize=7, loc=place)
+    time_axes.legend(fontsize=7, loc="upper left")
+    ratio_axes.legend(fontsize=7, loc="lower left")
+    memory_axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(0, 0.35))
     figure.savefig(RESULTS / "scale.png", dpi=110)
 
 
