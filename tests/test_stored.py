@@ -175,6 +175,30 @@ def test_several_threads_are_really_used():
         StoredRows([X], y, on_disk=True).total(kernel)
 
 
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_threads_add_every_chunk_once(jobs, monkeypatch):
+    """On a few rows, which would not be worth threads."""
+    monkeypatch.setattr("dpsk.data.rows._WORTH_THREADS", 1)
+    X, y = example(50_000)
+    w = np.random.default_rng(1).normal(size=9)
+    line = LossesAlong(Logistic(), w, 0.1 * w, range(4), clip=3.0)
+    chosen = np.arange(0, 50_000, 3)
+    for make in (
+        lambda: ArrayRows(X, y, chunk_rows=1000),
+        lambda: StoredRows([X[:9_999], X[9_999:]], y, on_disk=True),
+        lambda: StoredRows([X], y, on_disk=False).subset(chosen),
+    ):
+        expected, rows = make(), make()
+        with joblib.parallel_config("threading", n_jobs=jobs):
+            for query in (GradientSum(Logistic(), w, clip=0.7), line, GradientSum(Logistic(), line.points[2], clip=1)):
+                with joblib.parallel_config("threading", n_jobs=1):
+                    once = expected.total(query)
+                assert np.array_equal(rows.total(query), once)
+    with joblib.parallel_config("threading", n_jobs=jobs):
+        counted = RawRows(X).total(Magnitudes(8, 8.0))
+    assert np.array_equal(counted, RawRows(X).total(Magnitudes(8, 8.0)))
+
+
 def test_threads_do_not_run_ahead_of_the_disk(monkeypatch):
     """Else what is rounded and not yet written would fill the memory that files are to save."""
     alive, most, write = weakref.WeakSet(), 0, Scratch.write
