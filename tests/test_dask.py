@@ -228,6 +228,16 @@ def test_predictions_of_blocks_without_rows_are_empty(n_classes):
         model.predict(dask.delayed(few))
 
 
+def test_what_travels_to_predict_has_no_ledger(tmp_path, monkeypatch):
+    X, y = on_dask(*example())
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-5)
+    model, sent = fit(DPLogisticRegression(bounds=(-4, 4)), X, y).set_params(ledger=ledger), []
+    monkeypatch.setattr("dpsk.estimators.blocks.map_rows", lambda function, *_: sent.append(function.args[0]))
+    model.predict(X)
+    assert sent[0].ledger is None
+    assert model.ledger is not None
+
+
 def test_svm_has_no_probabilities_on_dask_either():
     X, y = example()
     model = fit(DPSGDClassifier(loss="hinge", steps=5), *on_dask(X, y))

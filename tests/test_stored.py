@@ -325,3 +325,6 @@ def test_a_line_travels_as_two_points():
     sent = pickle.dumps(line)
     assert len(sent) < 2.2 * 8 * 500
     assert np.array_equal(pickle.loads(sent).points, line.points)
+    for multiples in (range(3), [0.0, 0.3]):
+        line = LossesAlong(Logistic(), np.ones(2), np.full(2, 0.1), multiples, clip=3.0)._line
+        assert pickle.loads(pickle.dumps(line)).exact == line.exact == (multiples == range(3))
