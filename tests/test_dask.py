@@ -19,6 +19,7 @@ from sklearn.base import clone
 from dpsk import (
     DPAGDLogisticRegression,
     DPLogisticRegression,
+    DPSecondOrderClassifier,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
@@ -326,6 +327,20 @@ def test_what_needs_all_rows_in_one_process_says_so():
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(rows, labels)
+
+
+def test_sizes_are_checked_before_anything_is_spent(tmp_path):
+    rows, labels = on_dask(*example())
+    np.save(tmp_path / "X.npy", example()[0])
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-5)
+    few, wide = DPSGDClassifier(sampling_rate=1e-5, ledger=ledger), DPSecondOrderClassifier(ledger=ledger)
+    for X, y in ((rows, labels), (mapped, example()[1])):
+        with pytest.raises(ValueError, match="sampling_rate=1e-05 of 3000 rows leaves batches empty"):
+            few.fit(X, y)
+    with pytest.raises(ValueError, match="X has 3000 columns, and a Hessian the square of that"):
+        wide.fit(da.zeros((10, 3000), chunks=(5, -1)), da.arange(10, chunks=5) % 2)
+    assert ledger.remaining()["epsilon"] == 3.0
 
 
 def dask_rows():
