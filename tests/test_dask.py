@@ -19,6 +19,7 @@ from sklearn.base import clone
 from dpsk import (
     DPAGDLogisticRegression,
     DPLogisticRegression,
+    DPSecondOrderClassifier,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
@@ -26,7 +27,7 @@ from dpsk import (
     PrivacyLedger,
     PrivateSearchCV,
 )
-from dpsk.data import DaskTable
+from dpsk.data import ArrayRows, DaskTable
 from dpsk.data.dask import DaskRows
 from dpsk.estimators.validation import checked
 from dpsk.losses import Logistic
@@ -101,6 +102,57 @@ def unchecked(X, y):
     return X, y
 
 
+def signs(y):
+    return np.where(y == "yes", 1.0, -1.0)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 15, 16, 17, 33, 257, 300])
+def test_every_block_is_added_once(n_blocks):
+    """However many branches the tree has: 16 blocks have one, 256 have 17."""
+    X, y = example()
+    X, y = X[:n_blocks], y[:n_blocks]
+    rows = DaskTable(*on_dask(X, y, chunks=(1, -1)), unchecked).rows(signs)
+    query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
+    assert np.array_equal(rows.total(query), ArrayRows(X, signs(y)).total(query))
+    every_other = np.arange(0, n_blocks, 2)
+    assert np.array_equal(rows.subset(every_other).total(query), rows.total(query)) == (n_blocks == 1)
+    assert np.array_equal(
+        rows.subset(every_other).total(query), ArrayRows(X[every_other], signs(y[every_other])).total(query)
+    )
+
+
+def test_a_batch_without_rows_has_the_sum_zero():
+    """As Poisson sampling may draw it: an error would tell so."""
+    query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
+    found = dask_rows().subset(np.zeros(0, dtype=np.int64)).total(query)
+    assert found.dtype == np.int64
+    assert found.shape == (D + 1,)
+    assert not found.any()
+
+
+def test_nothing_warns_of_overflow_where_rows_are():
+    """numpy's settings are each thread's own, and whether some row overflows is private."""
+    seen = []
+
+    def kernel(chunk):
+        seen.append(set(np.geterr().values()))
+        return np.zeros(1, dtype=np.int64)
+
+    with np.errstate(all="warn"):
+        dask_rows().total(kernel)
+    assert seen == [{"ignore"}] * 4
+
+
+def test_more_rows_than_sums_have_room_for_are_refused_over_all_blocks():
+    many = 2**25 + 1
+
+    def check(X, y):
+        return np.broadcast_to(np.zeros(1), (many, 2)), np.array([0, 1])
+
+    with pytest.raises(ValueError, match=f"X has {2 * many} rows; between 1 and 67108864"):
+        DaskTable(da.zeros((2, 2), chunks=(1, -1)), da.zeros(2, chunks=1), check)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits_on_threads(name):
     X, y = example(3 if name == "several classes" else 2)
@@ -162,6 +214,31 @@ def test_predictions_are_dask_arrays_and_computed_when_asked_for(n_classes):
         model.predict(rows[:, :3])
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_predictions_of_blocks_without_rows_are_empty(n_classes):
+    """As a filter leaves them."""
+    frame, rows, _ = frames(*example(n_classes))
+    later = f"index >= {N // 2}"
+    rows, few = rows.query(later), frame.query(later).drop(columns="label")
+    model = fit(DPLogisticRegression(bounds=(-4, 4)), rows, dd.from_pandas(frame, npartitions=3).query(later)["label"])
+    for method in ("decision_function", "predict", "predict_proba", "predict_log_proba"):
+        expected, found = getattr(model, method)(few), getattr(model, method)(rows).compute()
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert np.array_equal(model.predict(rows).compute(), model.predict(few))
+    with pytest.raises(ValueError, match=r"collection \(Delayed"):
+        model.predict(dask.delayed(few))
+
+
+def test_what_travels_to_predict_has_no_ledger(tmp_path, monkeypatch):
+    X, y = on_dask(*example())
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-5)
+    model, sent = fit(DPLogisticRegression(bounds=(-4, 4)), X, y).set_params(ledger=ledger), []
+    monkeypatch.setattr("dpsk.estimators.blocks.map_rows", lambda function, *_: sent.append(function.args[0]))
+    model.predict(X)
+    assert sent[0].ledger is None
+    assert model.ledger is not None
+
+
 def test_svm_has_no_probabilities_on_dask_either():
     X, y = example()
     model = fit(DPSGDClassifier(loss="hinge", steps=5), *on_dask(X, y))
@@ -201,7 +278,14 @@ def objects():
     return rows.assign(city="secret"), labels
 
 
+def of_other_widths():
+    X, y = example()
+    blocks = [da.from_delayed(dask.delayed(part), (1500, D), float) for part in (X[:1500], X[1500:, :-1])]
+    return da.concatenate(blocks), da.from_array(y, chunks=1500)
+
+
 BAD = {
+    "blocks of other widths": (of_other_widths, r"different numbers of columns: \[4, 5\]"),
     "NaN": (lambda: in_last_block(np.nan), r"Input X contains NaN(.|\n)*in block 3 of 4"),
     "infinity": (lambda: in_last_block(np.inf), "Input X contains infinity"),
     "text": (text, "X contains text or objects"),
@@ -214,7 +298,8 @@ BAD = {
     "continuous labels": (lambda: (on_dask(*example())[0], da.random.random(N, chunks=900)), "Unknown label type"),
     "no labels": (lambda: (on_dask(*example())[0], None), "requires y to be passed"),
     "labels not in classes": (lambda: on_dask(*example(3)), "labels that are not in classes"),
-    "one dimension": (lambda: (on_dask(*example())[1],) * 2, "X must be a Dask array or DataFrame"),
+    "one dimension": (lambda: (on_dask(*example())[1],) * 2, r"Dask collection \(Array\), but no Dask array or"),
+    "a delayed object": (lambda: (dask.delayed(example()[0]), on_dask(*example())[1]), r"collection \(Delayed"),
 }
 
 
@@ -244,8 +329,22 @@ def test_what_needs_all_rows_in_one_process_says_so():
             model.fit(rows, labels)
 
 
+def test_sizes_are_checked_before_anything_is_spent(tmp_path):
+    rows, labels = on_dask(*example())
+    np.save(tmp_path / "X.npy", example()[0])
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-5)
+    few, wide = DPSGDClassifier(sampling_rate=1e-5, ledger=ledger), DPSecondOrderClassifier(ledger=ledger)
+    for X, y in ((rows, labels), (mapped, example()[1])):
+        with pytest.raises(ValueError, match="sampling_rate=1e-05 of 3000 rows leaves batches empty"):
+            few.fit(X, y)
+    with pytest.raises(ValueError, match="X has 3000 columns, and a Hessian the square of that"):
+        wide.fit(da.zeros((10, 3000), chunks=(5, -1)), da.arange(10, chunks=5) % 2)
+    assert ledger.remaining()["epsilon"] == 3.0
+
+
 def dask_rows():
-    return DaskTable(*on_dask(*example()), checked).rows(lambda y: np.where(y == "yes", 1.0, -1.0))
+    return DaskTable(*on_dask(*example()), checked).rows(signs)
 
 
 def test_hinge_minima_refuse_rows_elsewhere():
@@ -266,6 +365,23 @@ def test_a_source_that_changes_its_rows_is_refused():
     X = da.from_delayed(dask.delayed(block)(0), (np.nan, 2), dtype=float)
     y = unknown(da.from_array(np.arange(100) % 2, chunks=100))
     with pytest.raises(ValueError, match=r"had the shape \(100, 2\) and now has \(99, 2\)|inconsistent numbers"):
+        DPAGDLogisticRegression().fit(X, y)
+
+
+def test_a_source_that_changes_its_rows_and_labels_is_refused():
+    """Labels as well: their number alone would not give the change away."""
+    readings = []
+
+    def length():
+        readings.append(1)
+        return 100 if len(readings) <= 2 else 99  # both are read once to be checked
+
+    X = da.from_delayed(dask.delayed(lambda: np.ones((length(), 2)))(), (np.nan, 2), dtype=float)
+    y = da.from_delayed(dask.delayed(lambda: np.arange(length()) % 2)(), (np.nan,), dtype=int)
+    with (
+        dask.config.set(scheduler="sync"),
+        pytest.raises(ValueError, match=r"had the shape \(100, 2\) and now has \(99, 2\): its source must give the"),
+    ):
         DPAGDLogisticRegression().fit(X, y)
 
 

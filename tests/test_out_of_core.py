@@ -86,14 +86,24 @@ def same(model, other):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_same_seed_gives_the_same_bits(name, mapped):
+def test_the_same_seed_gives_the_same_bits(name, mapped, monkeypatch):
     mmap, X, y = mapped[3 if name == "several classes" else 2]
     model = MODELS[name]
     expected = fit(model, X, y)
     same(expected, fit(model, mmap, y))
     same(expected, fit(model, in_chunks(X, y), None))
+    monkeypatch.setattr("dpsk.data.rows._WORTH_THREADS", 1)  # or these few rows would be summed by one thread
     with joblib.parallel_config("threading", n_jobs=2):
         same(expected, fit(model, mmap, y))
+
+
+@pytest.mark.parametrize("name", ["DP-AGD on batches", "DPSGDClassifier"])
+def test_batches_of_chunks_of_which_some_are_mostly_zeros_give_the_same_bits(name):
+    X, y = example(6000)
+    for a in range(0, 6000, 600):
+        X[a : a + 300] *= np.random.default_rng(a).random((300, D)) < 0.1
+    model = clone(MODELS[name]).set_params(**({"batch_size": 700} if "batches" in name else {}))
+    same(fit(model, X, y), fit(model, in_chunks(X, y, 300)))
 
 
 def test_a_hinge_without_a_corner_gives_the_same_bits(mapped):
@@ -264,12 +274,32 @@ def test_chunks_and_labels_have_to_fit(chunks, y, message):
 def test_empty_chunks_do_no_harm(mapped):
     _, X, y = mapped[2]
     parts = [(X[:0], y[:0]), (X[:8500], y[:8500]), (X[:0], y[:0]), (X[8500:], y[8500:])]
-    same(fit(DPLogisticRegression(), X, y), fit(DPLogisticRegression(), Chunks(lambda: parts)))
+    model = fit(DPLogisticRegression(), X, y)
+    same(model, fit(DPLogisticRegression(), Chunks(lambda: parts)))
+    assert np.array_equal(model.predict(Chunks(lambda: parts)), model.predict(X))
+    used_up = iter(parts)
+    model.predict(Chunks(lambda: used_up))
+    with pytest.raises(ValueError, match="returned no rows: it must make them anew"):
+        model.predict(Chunks(lambda: used_up))
+
+
+def test_entries_that_are_stored_in_parts_are_added_up_first():
+    """Each part is a float of 32 bits, their sum is not."""
+    rng = np.random.default_rng(0)
+    n, sign = 1000, rng.choice([-1.0, 1.0], 1000)
+    parts, columns = np.outer(sign, [1.0, -(2.0**-30), 0.25, 2.0**-31]).ravel(), np.tile([0, 0, 1, 1], n)
+    X, y = sp.csr_matrix((parts, columns, 4 * np.arange(n + 1)), (n, 2)), sign * rng.choice([-1, 1, 1, 1], n)
+    model = DPAGDLogisticRegression(splits=5)
+    same(fit(model, X, y), fit(model, Chunks(lambda: [(X, y)])))
+    assert X.nnz == 4 * n
 
 
 def test_chunks_take_a_function():
     with pytest.raises(TypeError, match=r"takes a function that returns chunks, not list.*lambda"):
         Chunks([np.ones((2, 2))])
+    for wrong, name in ((None, "NoneType"), (np.ones((2, 2)), "ndarray"), (pd.DataFrame([[1.0]]), "DataFrame")):
+        with pytest.raises(TypeError, match=f"returned {name}, which is no iterable of chunks: yield them"):
+            DPLogisticRegression().fit(Chunks(lambda wrong=wrong: wrong), [0, 1])
 
 
 def test_what_needs_all_rows_in_memory_says_so(mapped):

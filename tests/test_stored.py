@@ -5,6 +5,9 @@ import os
 import pickle
 import shutil
 import tempfile
+import time
+import weakref
+from itertools import pairwise
 from types import SimpleNamespace
 
 import joblib
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, RawRows, StoredRows
+from dpsk.data import ArrayRows, Chunk, Columns, RawRows, StoredRows
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, UNIT_BITS
 from dpsk.data.stored import Scratch, blocks_of, require_room
 from dpsk.data.tables import StoredTable
@@ -43,6 +46,38 @@ def columns(d, centred):
     rng = np.random.default_rng(1)
     placed = Columns.within(-1, 1, d)
     return placed.standardised(rng.uniform(0.3, 30, d), rng.uniform(-1, 1, d) if centred else None)
+
+
+@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_random_parts_of_dense_and_sparse_blocks_give_the_same_bits(on_disk, centred):
+    """Whether a block is kept sparse depends on how many of its entries are zero, and sparse rows are centred later."""
+    d = 6
+    (sparse, _), (dense, _) = example(3000, d, density=0.1), example(3000, d)
+    X, y = np.concatenate([sparse, dense]), example(6000, d)[1]
+    cuts = [0, 2000, *range(2100, 6001, 100)]  # a long one first, to which others are joined
+    options = {"columns": columns(d, centred)}
+    blocks = [X[a:b] for a, b in pairwise(cuts)]
+    plain, stored = ArrayRows(X, y, **options), StoredRows(blocks, y, on_disk=on_disk, **options)
+    assert {part.sparse for part in stored._parts()} == {True, False}
+    query = GradientSum(Logistic(), np.random.default_rng(2).normal(size=d + 1), clip=0.7)
+    chosen = np.random.default_rng(3).permutation(6000)[:2000]
+    few = np.arange(0, 2000, 3)
+    whole = stored.subset(chosen)
+    assert np.array_equal(whole.total(query), plain.subset(chosen).total(query))
+    assert np.array_equal(whole.subset(few).total(query), plain.subset(chosen).subset(few).total(query))
+    bound = query.sensitivity("zero-out").l2
+    for left_out in range(0, 2000, 100):
+        moved = whole.total(query) - stored.subset(np.delete(np.sort(chosen), left_out)).total(query)
+        assert np.linalg.norm(moved.astype(float)) <= bound
+
+
+def test_dense_and_sparse_rows_are_not_joined():
+    X, y = example(100)
+    chunks = [next(iter(ArrayRows(store(X), y)._chunks())) for store in (np.asarray, sp.csr_matrix)]
+    for parts in (chunks, chunks[::-1]):
+        with pytest.raises(ValueError, match="cannot be joined"):
+            Chunk.joined(parts)
 
 
 @pytest.mark.parametrize("density", [0.1, 1.0])
@@ -138,6 +173,53 @@ def test_several_threads_are_really_used():
     X, y = example(200_000)
     with joblib.parallel_config("threading", n_jobs=2):
         StoredRows([X], y, on_disk=True).total(kernel)
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_threads_add_every_chunk_once(jobs, monkeypatch):
+    """On a few rows, which would not be worth threads."""
+    monkeypatch.setattr("dpsk.data.rows._WORTH_THREADS", 1)
+    X, y = example(50_000)
+    w = np.random.default_rng(1).normal(size=9)
+    line = LossesAlong(Logistic(), w, 0.1 * w, range(4), clip=3.0)
+    chosen = np.arange(0, 50_000, 3)
+    for make in (
+        lambda: ArrayRows(X, y, chunk_rows=1000),
+        lambda: StoredRows([X[:9_999], X[9_999:]], y, on_disk=True),
+        lambda: StoredRows([X], y, on_disk=False).subset(chosen),
+    ):
+        expected, rows = make(), make()
+        with joblib.parallel_config("threading", n_jobs=jobs):
+            for query in (GradientSum(Logistic(), w, clip=0.7), line, GradientSum(Logistic(), line.points[2], clip=1)):
+                with joblib.parallel_config("threading", n_jobs=1):
+                    once = expected.total(query)
+                assert np.array_equal(rows.total(query), once)
+    with joblib.parallel_config("threading", n_jobs=jobs):
+        counted = RawRows(X).total(Magnitudes(8, 8.0))
+    assert np.array_equal(counted, RawRows(X).total(Magnitudes(8, 8.0)))
+
+
+def test_threads_do_not_run_ahead_of_the_disk(monkeypatch):
+    """Else what is rounded and not yet written would fill the memory that files are to save."""
+    alive, most, write = weakref.WeakSet(), 0, Scratch.write
+
+    class Watched(ArrayRows):
+        def __init__(self, *arrays, **options):
+            super().__init__(*arrays, **options)
+            alive.add(self)
+
+    def slowly(self, array):
+        nonlocal most
+        most = max(most, len(alive))
+        time.sleep(0.002)
+        write(self, array)
+
+    monkeypatch.setattr("dpsk.data.stored.ArrayRows", Watched)
+    monkeypatch.setattr(Scratch, "write", slowly)
+    X, y = example(200_000)
+    with joblib.parallel_config("threading", n_jobs=2):
+        StoredRows([X], y, on_disk=True)
+    assert most <= 8 < 200_000 / CENTRED_CHUNK_ROWS
 
 
 def test_raw_rows_of_blocks_are_those_of_one_array():
@@ -243,3 +325,6 @@ def test_a_line_travels_as_two_points():
     sent = pickle.dumps(line)
     assert len(sent) < 2.2 * 8 * 500
     assert np.array_equal(pickle.loads(sent).points, line.points)
+    for multiples in (range(3), [0.0, 0.3]):
+        line = LossesAlong(Logistic(), np.ones(2), np.full(2, 0.1), multiples, clip=3.0)._line
+        assert pickle.loads(pickle.dumps(line)).exact == line.exact == (multiples == range(3))

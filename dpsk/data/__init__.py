@@ -2,7 +2,7 @@
 
 from .arrays import LARGEST_ENTRY, ArrayRows, RawRows, compact
 from .columns import Columns
-from .dask import DaskTable, is_dask, map_rows
+from .dask import DaskTable, is_dask, map_rows, require_table
 from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
 from .rows import Chunk, Kernel, RawChunk, Rows
 from .stored import StoredRows
@@ -32,4 +32,5 @@ __all__ = [
     "compact",
     "is_dask",
     "map_rows",
+    "require_table",
 ]

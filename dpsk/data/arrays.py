@@ -261,7 +261,7 @@ class _RawPart:
     """Some rows of an array, to be compressed when they are needed."""
 
     def __init__(self, X: Matrix, rows: slice) -> None:
-        self._X, self._rows = X, rows
+        self._X, self._rows, self.sparse = X, rows, True  # as entries, whatever X is
 
     def __len__(self) -> int:
         return int(self._rows.stop - self._rows.start)

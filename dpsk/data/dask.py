@@ -20,7 +20,7 @@ from .rows import Kernel, Labels, Matrix
 from .stored import StoredRows
 from .tables import Coding, Table, all_labels
 
-__all__ = ["DaskRows", "DaskTable", "is_dask", "map_rows"]
+__all__ = ["DaskRows", "DaskTable", "is_dask", "map_rows", "require_table"]
 
 _FAN_IN = 16  # sums that one task adds up
 
@@ -30,6 +30,16 @@ Check = Callable[[Any, Any], tuple[Matrix, Labels]]
 def is_dask(X: Any) -> bool:
     """Return whether this is a collection of Dask; Dask need not be installed."""
     return hasattr(X, "__dask_graph__")
+
+
+def require_table(X: Any) -> None:
+    """Raise ValueError unless this collection is one of rows and columns."""
+    ndim = getattr(X, "ndim", None)  # of a delayed object, one more delayed object
+    if not isinstance(ndim, int) or ndim != 2 or not hasattr(X, "to_delayed"):
+        raise ValueError(
+            f"X is a Dask collection ({type(X).__name__}), but no Dask array or DataFrame with two dimensions: make it "
+            "one, with dask.array.from_delayed for instance"
+        )
 
 
 class DaskRows:
@@ -136,8 +146,6 @@ def _aligned(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
     """Return the blocks of X and y, cut at the same rows as far as can be told."""
     import dask.array as da
 
-    if getattr(X, "ndim", 0) != 2 or not hasattr(X, "to_delayed"):
-        raise ValueError("X must be a Dask array or DataFrame with two dimensions")
     known = X.chunks[0] if hasattr(X, "chunks") and not np.isnan(X.chunks[0]).any() else None
     if not is_dask(y) and known is not None:
         y = np.asarray(y)

@@ -138,10 +138,12 @@ class Chunk:
     def joined(parts: list[Chunk]) -> Chunk:
         """Return a chunk of the rows of all parts, without memory."""
         one = parts[0]
+        if any(part.sparse != one.sparse for part in parts):  # of sparse ones the offset is not subtracted yet
+            raise ValueError("dense and sparse rows cannot be joined")
         units = [part.units for part in parts]
         constants = [part.constant for part in parts if part.constant is not None]
         return Chunk(
-            sp.vstack(units, format="csr") if sp.issparse(one.units) else np.concatenate(units),
+            sp.vstack(units, format="csr") if one.sparse else np.concatenate(units),
             np.concatenate(constants) if constants else None,
             np.concatenate([part.scale for part in parts]),
             np.concatenate([part.norm for part in parts]),
@@ -149,6 +151,11 @@ class Chunk:
             one.n_classes,
             offset=one.offset,
         )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the units are a CSR matrix."""
+        return bool(sp.issparse(self.units))
 
     @property
     def norms(self) -> Floats:
@@ -249,6 +256,8 @@ class RawChunk:
     counts: Integers
     n_features: int
 
+    sparse = True
+
     def __len__(self) -> int:
         return len(self.counts)
 
@@ -320,6 +329,10 @@ class Part(Protocol):
     """A chunk, or what one is made of when it is needed."""
 
     def __len__(self) -> int: ...
+
+    @property
+    def sparse(self) -> bool:
+        """Return whether it holds rows as CSR: only parts of one kind can be joined."""
 
     def load(self) -> Any:
         """Return the chunk."""
@@ -416,13 +429,13 @@ def _sum(kernel: Kernel, parts: Iterable[Part], errors: Any = None) -> Integers:
 
 
 def _joined(parts: list[Any], longest: int) -> Iterator[Any]:
-    """Yield chunks of at most ``longest`` rows, made of neighbouring parts where these are many and short."""
+    """Yield chunks of at most ``longest`` rows, made of neighbours of one kind where these are many and short."""
     if len(parts) <= 8:
         yield from parts
         return
     group: list[Any] = []
     for part in parts:
-        if group and sum(map(len, group)) + len(part) > longest:
+        if group and (part.sparse != group[0].sparse or sum(map(len, group)) + len(part) > longest):
             yield type(part).joined(group)
             group = []
         group.append(part)

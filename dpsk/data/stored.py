@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ class _Stored:
     """A chunk whose units are kept in single precision: they have 19 bits, so nothing is lost."""
 
     def __init__(self, chunk: Chunk, first: int, kept: list[NDArray[Any]], at: slice) -> None:
-        self._length, self._shape, self._sparse = len(chunk), chunk.units.shape, sp.issparse(chunk.units)
+        self._length, self._shape, self.sparse = len(chunk), chunk.units.shape, chunk.sparse
         self._n_classes, self._offset, self._first = chunk.n_classes, chunk.offset, first
         self._kept, self._at, self._memory = kept, at, Memory()
 
@@ -105,7 +106,7 @@ class _Stored:
     def arrays(chunk: Chunk) -> list[NDArray[Any]]:
         """Return what has to be kept of a chunk."""
         units = chunk.units
-        parts = [units.data, units.indices, units.indptr] if sp.issparse(units) else [units]
+        parts = [units.data, units.indices, units.indptr] if chunk.sparse else [units]
         facts = [chunk.scale, chunk.norm, chunk.y] + ([] if chunk.constant is None else [chunk.constant])
         return [parts[0].astype(np.float32), *parts[1:], *facts]
 
@@ -126,8 +127,8 @@ class _Stored:
 
     def _chunk(self, indices: Integers | None, memory: Memory, first: int) -> Chunk:
         arrays = self._kept[self._at]
-        units: Matrix = sp.csr_matrix(tuple(arrays[:3]), self._shape) if self._sparse else arrays[0]
-        facts = arrays[3 if self._sparse else 1 :]
+        units: Matrix = sp.csr_matrix(tuple(arrays[:3]), self._shape) if self.sparse else arrays[0]
+        facts = arrays[3 if self.sparse else 1 :]
         if indices is not None:
             units, facts = units[indices], [fact[indices] for fact in facts]
         scale, norm, y, *constant = facts
@@ -139,7 +140,7 @@ class _Some:
     """Some rows of stored chunks, which become one chunk for as long as it is needed."""
 
     def __init__(self, picks: list[tuple[_Stored, Integers]]) -> None:
-        self._picks, self._memory = picks, Memory()
+        self._picks, self._memory, self.sparse = picks, Memory(), picks[0][0].sparse
 
     def __len__(self) -> int:
         return sum(len(indices) for _, indices in self._picks)
@@ -218,5 +219,8 @@ def _rounded(blocks: Sequence[Matrix], y: Labels, options: dict[str, Any]) -> It
     if jobs == 1:
         yield from (on_grid(*piece) for piece in pieces())
         return
+    todo = pieces()
     with Parallel(n_jobs=jobs, backend="threading", return_as="generator") as parallel:
-        yield from parallel(delayed(on_grid)(*piece) for piece in pieces())
+        # a few at a time: a disk that is slower than the threads must not fill the memory
+        while some := list(islice(todo, 2 * jobs)):
+            yield from parallel(delayed(on_grid)(*piece) for piece in some)

@@ -59,7 +59,13 @@ class Chunks:
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:
         """Yield pairs (X, y); y is None for chunks without labels."""
-        for chunk in self._read():
+        chunks: Any = self._read()
+        if not isinstance(chunks, Iterable) or getattr(chunks, "ndim", 3) < 3:
+            raise TypeError(
+                f"the function given to Chunks returned {type(chunks).__name__}, which is no iterable of chunks: yield "
+                "them one after the other, or return a list of them"
+            )
+        for chunk in chunks:
             yield chunk if isinstance(chunk, tuple) and len(chunk) == 2 else (chunk, None)
 
 

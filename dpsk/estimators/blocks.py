@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data import Chunks, is_dask, map_rows
+from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.stored import blocks_of
 from .validation import is_mapped
 
@@ -31,7 +31,10 @@ def by_blocks(method: Method) -> Method:
         if is_dask(X):
             return _on_dask(self, method.__name__, X)
         if isinstance(X, Chunks):
-            return np.concatenate([predict(self, block) for block, _ in X])
+            found = [predict(self, block) for block, _ in X if np.shape(block)[:1] != (0,)]
+            if not found:
+                raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
+            return np.concatenate(found)
         if is_mapped(X):
             return np.concatenate([method(self, np.asarray(X[rows])) for rows in blocks_of(X)])
         return method(self, X)
@@ -41,15 +44,16 @@ def by_blocks(method: Method) -> Method:
 
 def _on_dask(model: Any, method: str, X: Any) -> Any:
     check_is_fitted(model, "coef_")
+    require_table(X)
     validate_data(model, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=False, skip_check_array=True)
     model = copy.copy(model)
     model.ledger = None  # what travels predicts, and does nothing else
     n_classes = len(model.classes_)
     columns = n_classes if method in ("predict_proba", "predict_log_proba") or n_classes > 2 else None
-    if method == "predict":
-        return map_rows(partial(_predicted, model, method), X, None, model.classes_.dtype)
-    return map_rows(partial(_predicted, model, method), X, columns, np.float64)
+    columns, dtype = (None, model.classes_.dtype) if method == "predict" else (columns, np.dtype(float))
+    none = np.empty((0,) if columns is None else (0, columns), dtype)
+    return map_rows(partial(_predicted, model, method, none), X, columns, dtype)
 
 
-def _predicted(model: Any, method: str, block: Any) -> Any:
-    return getattr(model, method)(block)
+def _predicted(model: Any, method: str, none: Any, block: Any) -> Any:
+    return getattr(model, method)(block) if block.shape[0] else none  # blocks may be empty, arrays may not

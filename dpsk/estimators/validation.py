@@ -10,7 +10,7 @@ from sklearn.utils import assert_all_finite, check_array, check_X_y, column_or_1
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ..data import Chunks, DaskTable, StoredTable
+from ..data import Chunks, DaskTable, StoredTable, require_table
 from ..data.stored import Scratch, blocks_of, require_room
 from ..data.tables import all_labels
 
@@ -119,6 +119,9 @@ def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], 
                     else "labels came both with the chunks and as y: leave one of them out"
                 )
             block, chunk_y = checked(X, chunk_y)
+            if sp.issparse(block) and not block.has_canonical_format:
+                block = block.copy()  # it may be the caller's
+                block.sum_duplicates()  # in the precision in which they came
             named = X if hasattr(X, "columns") else block
             try:
                 validate_data(estimator, named, reset=not shapes, skip_check_array=True)
@@ -148,6 +151,7 @@ def _in_single_if_exact(array: Any) -> Any:
 
 def dask_table(estimator: Any, X: Any, y: Any) -> DaskTable:
     """Return the rows of a Dask array or DataFrame, checked where they are."""
+    require_table(X)
     if y is None:
         validate_data(estimator, np.zeros((0, 1)), y, skip_check_array=True)  # raises
     validate_data(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, skip_check_array=True)
