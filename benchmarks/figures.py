@@ -252,6 +252,7 @@ SCRIPTS = {
     "speed_default": "time of the default in multiples of its floor",
     "primitives": "the cost of every primitive",
     "ledger": "the time of a spend",
+    "scale": "memory and time on rows in a file",
 }
 FURTHER = {
     "[accuracy.md](accuracy.md), `accuracy_*.png`, `accuracy.csv`": (
@@ -260,6 +261,9 @@ FURTHER = {
         "`DP-Adam*`: `--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: the same (24 "
         "without SVM at delta 1e-8), also with `--delta 0`; `objective perturbation 2011`, `2012`, `AMP` and "
         "`output perturbation 2017*`, `2019*`: `--repeats 2`; some cells hold more)"
+    ),
+    "[scale.md](scale.md), `scale.png`, `scale.csv`": (
+        "`run scale --folder DIR --write`, in several goes with `--rows` (any folder with 2.4 GB of room)"
     ),
     "[everywhere.md](everywhere.md)": "`run everywhere`",
     "[search.md](search.md)": "`run search --repeats 2`",

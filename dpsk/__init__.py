@@ -1,5 +1,6 @@
 """Differentially private classifiers that are real scikit-learn estimators."""
 
+from .data import Chunks
 from .estimators import (
     DPAGDSVC,
     DPAGDLogisticRegression,
@@ -19,6 +20,7 @@ from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
 __all__ = [
     "DPAGDSVC",
     "BudgetExhausted",
+    "Chunks",
     "DPAGDLogisticRegression",
     "DPGradientDescentClassifier",
     "DPLineSearchClassifier",

@@ -208,8 +208,9 @@ def test_gradients_of_rows_are_no_longer_than_the_clip(norm):
         largest = 0.0
         for _ in range(300):
             x = rng.normal(size=(1, 4)) if rng.random() < 0.5 else rng.choice([-1.0, 1.0], (1, 4))
-            rows = ArrayRows(x, rng.choice([-1.0, 1.0], 1))
-            w = (x.T * -rows._chunks()[0].y[0] if rng.random() < 0.5 else rng.normal(size=(4, 1))) * rng.choice([1, 30])
+            y = rng.choice([-1.0, 1.0], 1)
+            rows = ArrayRows(x, y)
+            w = (-y * x.T if rng.random() < 0.5 else rng.normal(size=(4, 1))) * rng.choice([1, 30])
             w = np.vstack([w, rng.normal(size=(1, 1))])
             gradient = what.over(rows).gradient(w) - what.penalty * sum(two_parts(w))
             assert np.linalg.norm(gradient) <= what.clip

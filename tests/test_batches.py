@@ -9,6 +9,7 @@ import pickle
 import re
 import threading
 import time
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, Batch, Columns, PrivateData, RawRows
+from dpsk.data.ahead import Batches
 from dpsk.losses import Hinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian, Laplace, NoisyMin, SeededBits, SystemBits
 from dpsk.mechanisms.exact import poisson_sample, sample_without_replacement
@@ -692,3 +694,22 @@ def test_a_search_ends_when_something_else_is_paid_for():
     with pytest.raises(ValueError, match="ended when something else was paid for"):
         data.release(data.measure(gains()), search)
     assert bits.taken == drawn
+
+
+def test_the_next_batch_is_collected_in_the_context_of_the_fit():
+    """There it stands on what cluster the rows are."""
+    place, seen = ContextVar("place", default="nowhere"), []
+
+    class Elsewhere:
+        n_rows = 100
+
+        def subset(self, indices):
+            seen.append(place.get())
+            return self
+
+    context = copy_context()
+    context.run(place.set, "a cluster")
+    batches = Batches(Elsewhere(), SystemBits())
+    for _ in range(3):
+        context.run(batches.poisson, 0.1)
+    assert seen[:3] == ["a cluster"] * 3

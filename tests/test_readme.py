@@ -3,11 +3,14 @@
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
+
 README = Path(__file__).parents[1] / "README.md"
 
 
 def test_the_first_example_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
-    example, report, ledger, search = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    example, report, ledger, past_memory, search = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert README.read_text()[: README.read_text().index(example)].count("\n") + example.count("import") < 30
     namespace = {}
     exec(compile(example, "README.md", "exec"), namespace)
@@ -22,6 +25,15 @@ def test_the_first_example_runs_and_scores_about_what_it_says(capsys, tmp_path, 
     exec(compile(ledger, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == re.search(r"remaining\(\)\)  # (.*)", ledger)[1]
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((6000, 3)), columns=["a", "b", "c"]).assign(label=rng.random(6000) < 0.5)
+    np.save("rows.npy", frame.drop(columns="label").to_numpy())
+    np.save("labels.npy", frame["label"].to_numpy())
+    (tmp_path / "rows").mkdir()
+    for k in range(2):
+        frame[k::2].to_parquet(f"rows/part.{k}.parquet")
+    exec(compile(past_memory, "README.md", "exec"), namespace)
+    assert namespace["model"].feature_names_in_.tolist() == ["a", "b", "c"]
     exec(compile(search, "README.md", "exec"), namespace)
     assert namespace["search"].privacy_spent_.epsilon == 2.0
 

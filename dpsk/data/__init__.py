@@ -2,15 +2,21 @@
 
 from .arrays import LARGEST_ENTRY, ArrayRows, RawRows, compact
 from .columns import Columns
+from .dask import DaskTable, is_dask, map_rows, require_table
 from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
 from .rows import Chunk, Kernel, RawChunk, Rows
+from .stored import StoredRows
+from .tables import ArrayTable, Chunks, StoredTable, Table
 
 __all__ = [
     "LARGEST_ENTRY",
     "ArrayRows",
+    "ArrayTable",
     "Batch",
     "Chunk",
+    "Chunks",
     "Columns",
+    "DaskTable",
     "Kernel",
     "NoisyQuery",
     "PrivateData",
@@ -20,5 +26,11 @@ __all__ = [
     "Rows",
     "Sealed",
     "Statistic",
+    "StoredRows",
+    "StoredTable",
+    "Table",
     "compact",
+    "is_dask",
+    "map_rows",
+    "require_table",
 ]

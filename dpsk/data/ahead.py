@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
+from contextvars import copy_context
 from threading import Thread
 
 from ..mechanisms.exact import poisson_sample, sample_without_replacement
@@ -41,7 +42,8 @@ class Batches:
             self._coming.clear()
             batch = self._collect(of)
         coming = self._coming[of] = Future[Rows]()
-        Thread(target=self._fulfil, args=(coming, of)).start()
+        # in the context of whoever asks, which may say on what cluster the rows are
+        Thread(target=copy_context().run, args=(self._fulfil, coming, of)).start()
         return batch
 
     def _fulfil(self, coming: Future[Rows], of: float | int) -> None:

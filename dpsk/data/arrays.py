@@ -10,18 +10,20 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.exact import Floats, Integers
 from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact"]
+__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact", "require_rows"]
 
 _GRID = 2.0**-UNIT_BITS
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
+_FLOAT_COLUMNS = 2 ** (53 - 2 * UNIT_BITS) // 4  # squares of so many entries, rounded up, add up exactly in floats
 _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
-_BLOCK_ROWS = 4096  # rows rounded at a time: they stay in cache
+_BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
+_BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
 
 
@@ -73,8 +75,7 @@ class ArrayRows(ChunkRows):
             raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
         y = y.astype(np.float64 if n_classes is None else np.intp)
         y.flags.writeable = False
-        if not 1 <= X.shape[0] <= _MAX_ROWS:
-            raise ValueError(f"X has {X.shape[0]} rows; between 1 and {_MAX_ROWS} are supported")
+        require_rows(X.shape[0])
         if not 1 <= chunk_rows <= CHUNK_ROWS:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
         if data_norm is not None and not 0 < data_norm < LARGEST_ENTRY:
@@ -96,9 +97,10 @@ class ArrayRows(ChunkRows):
             memories = [Memory() for _ in parts]
 
             def chunks() -> Iterable[Chunk]:
-                return (self._chunk(X[rows], y[rows], m) for rows, m in zip(parts, memories, strict=True))
+                pairs = zip(parts, memories, strict=True)
+                return (self._chunk(X[rows], y[rows], memory, rows.start) for rows, memory in pairs)
         else:
-            held = [self._chunk(X[rows], y[rows], Memory()) for rows in parts]
+            held = [self._chunk(X[rows], y[rows], Memory(), rows.start) for rows in parts]
 
             def chunks() -> Iterable[Chunk]:
                 return held
@@ -111,7 +113,7 @@ class ArrayRows(ChunkRows):
         super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range, reach, n_classes)
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
-    def _chunk(self, X: Matrix, y: Labels, memory: Memory) -> Chunk:
+    def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
         offset, shortest = None, 0.0
         if self._placement is not None:
             units, scale, norm2, offset = self._placement.units(X)
@@ -126,7 +128,7 @@ class ArrayRows(ChunkRows):
             norm2 = norm2 + constant * constant
         # 2^-40 covers the rounding of the integer sum, of the constant's square and of the root
         norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
-        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._n_classes, memory, offset)
+        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._n_classes, memory, offset, first)
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
@@ -139,8 +141,9 @@ class ArrayRows(ChunkRows):
         n, d = X.shape
         units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
-        for a in range(0, n, _BLOCK_ROWS):
-            rows = slice(a, min(a + _BLOCK_ROWS, n))
+        step = _few_rows(_BLOCK_ENTRIES, d)
+        for a in range(0, n, step):
+            rows = slice(a, min(a + step, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
@@ -224,8 +227,9 @@ class _Placement:
     def _dense(self, X: Matrix) -> tuple[Matrix, Floats]:
         n, d = X.shape
         units, norm2 = np.empty((n, d), order=self.order), np.empty(n)
-        for a in range(0, n, _BLOCK_ROWS):
-            rows = slice(a, min(a + _BLOCK_ROWS, n))
+        step = _few_rows(_BLOCK_ENTRIES, d)
+        for a in range(0, n, step):
+            rows = slice(a, min(a + step, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
             _require_finite(x)
             steps = self.columns.place(x)
@@ -238,23 +242,47 @@ class _Placement:
 
 
 class RawRows(ChunkRows):
-    """The entries of an array as they are, without labels: what column ranges are found on. Nothing is copied."""
+    """The entries of arrays as they are, without labels: what column ranges are found on. Nothing is copied.
 
-    def __init__(self, X: Matrix) -> None:
-        n, d = X.shape
+    ``blocks`` are dense or CSR, and follow one another.
+    """
+
+    def __init__(self, *blocks: Matrix) -> None:
+        n, d = sum(X.shape[0] for X in blocks), blocks[0].shape[1]
         _require_few_columns(d)
-        if sp.issparse(X):
-            X = X.tocsr()
+        parts = []
+        for X in (X.tocsr() if sp.issparse(X) else X for X in blocks):
+            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(_BLOCK_ENTRIES, d)
+            parts += [_RawPart(X, slice(a, min(a + step, X.shape[0]))) for a in range(0, X.shape[0], step)]
+        super().__init__(lambda: parts, n, d, d, (1.0, math.sqrt(d)))
 
-        def chunks() -> Iterable[RawChunk]:
-            for a in range(0, n, _BLOCK_ROWS):
-                x = _own_values(X[a : a + _BLOCK_ROWS]) if sp.issparse(X) else _compressed(X[a : a + _BLOCK_ROWS])
-                _require_finite(x.data)
-                found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
-                before = np.searchsorted(found, x.indptr)
-                yield RawChunk(x.data[found], x.indices[found], np.diff(before), d)
 
-        super().__init__(chunks, n, d, d, (1.0, math.sqrt(d)))
+class _RawPart:
+    """Some rows of an array, to be compressed when they are needed."""
+
+    def __init__(self, X: Matrix, rows: slice) -> None:
+        self._X, self._rows, self.sparse = X, rows, True  # as entries, whatever X is
+
+    def __len__(self) -> int:
+        return int(self._rows.stop - self._rows.start)
+
+    def load(self) -> RawChunk:
+        if sp.issparse(self._X):
+            x = _own_values(self._X[self._rows])
+            found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
+            before = np.searchsorted(found, x.indptr)
+            return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
+        x = np.ascontiguousarray(self._X[self._rows])
+        n, d = x.shape
+        _require_finite(x)
+        if np.count_nonzero(x) == x.size:
+            columns = np.broadcast_to(np.arange(d), x.shape).ravel()
+            return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
+        found = np.flatnonzero(x)
+        return RawChunk(x.ravel()[found].astype(np.float64), found % d, np.count_nonzero(x, axis=1), d)
+
+    def take(self, indices: Integers) -> RawChunk:
+        return self.load().take(indices)
 
 
 def compact(X: Matrix) -> Matrix:
@@ -264,6 +292,11 @@ def compact(X: Matrix) -> Matrix:
     if not isinstance(X, np.memmap) and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
         return _compressed(X)
     return X
+
+
+def _few_rows(entries: int, n_columns: int) -> int:
+    """Return how many rows hold about so many entries: at most _BLOCK_ROWS of them."""
+    return max(1, min(_BLOCK_ROWS, entries // n_columns))
 
 
 def _own_values(X: Matrix) -> Matrix:
@@ -284,9 +317,10 @@ def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:
 
 
 def _sum_of_squares(steps: Floats) -> Floats:
-    """Return the squared norm of each row of integers, in units: summed as integers, so that no order matters."""
-    integers = steps.astype(np.int64)
-    squares: Floats = np.einsum("ij,ij->i", integers, integers) * _GRID**2
+    """Return the squared norm of each row of integers, in units: exact, so that no order matters."""
+    if steps.shape[1] > _FLOAT_COLUMNS:
+        steps = steps.astype(np.int64)
+    squares: Floats = np.einsum("ij,ij->i", steps, steps) * _GRID**2
     return squares
 
 
@@ -302,6 +336,12 @@ def _compressed(X: NDArray[Any]) -> Matrix:
         counts.append(np.count_nonzero(x, axis=1))
     indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
     return sp.csr_matrix((np.concatenate(values), np.concatenate(columns), indptr), (n, d))
+
+
+def require_rows(n_rows: int) -> None:
+    """Raise ValueError unless sums over so many rows, which may be in many places, fit into 64-bit integers."""
+    if not 1 <= n_rows <= _MAX_ROWS:
+        raise ValueError(f"X has {n_rows} rows; between 1 and {_MAX_ROWS} are supported")
 
 
 def _require_few_columns(n_features: int) -> None:

@@ -6,24 +6,39 @@ chunks of what the kernel returns. Kernels return integers, so sums are the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
 from ..mechanisms.exact import Floats, Integers
 from .grid import UNIT_BITS
 
-__all__ = ["Chunk", "ChunkRows", "Kernel", "Labels", "Line", "Matrix", "Memory", "RawChunk", "Rows"]
+__all__ = [
+    "Chunk",
+    "ChunkRows",
+    "Kernel",
+    "Labels",
+    "Line",
+    "Matrix",
+    "Memory",
+    "Part",
+    "RawChunk",
+    "Rows",
+    "n_threads",
+]
 
 Labels: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix: what both sides of the products below accept
 
 _LARGEST_SCORE = 2.0**100  # beyond, clipped: products and squares of these are finite
+_WORTH_THREADS = 2**20  # entries of all rows from which on threads save more time than they take
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +50,14 @@ class Line:
     multiples: Floats
     points: Floats
     exact: bool
+
+    def __reduce__(self) -> Any:
+        """Return what travels: two points rather than all of them, which come out the same where they are computed."""
+        return _line, (self.start, self.step, self.multiples, self.exact)
+
+
+def _line(start: Floats, step: Floats, multiples: Floats, exact: bool) -> Line:
+    return Line(start, step, multiples, start + np.multiply.outer(multiples, step), exact)
 
 
 @dataclass
@@ -71,7 +94,8 @@ class Chunk:
 
     Units and offset lie on the grid of :mod:`dpsk.data.grid`. ``norm`` holds the l2 norms of (units - offset,
     constant), never rounded down and never 0. ``constant`` is the intercept column, None where no intercept is fitted;
-    ``offset`` is the same for all rows, None where it is zero or was subtracted already.
+    ``offset`` is the same for all rows, None where it is zero or was subtracted already. ``first`` is the position of
+    the first row among all rows, for kernels that know something about each; chunks of a subset have none: -1.
     """
 
     units: Matrix
@@ -82,6 +106,7 @@ class Chunk:
     n_classes: int | None
     memory: Memory = field(default_factory=Memory)
     offset: Floats | None = None
+    first: int = -1
 
     def __post_init__(self) -> None:
         self.largest_scale = float(self.scale.max(initial=0.0))
@@ -91,6 +116,10 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.scale)
+
+    def load(self) -> Chunk:
+        """Return the chunk itself: it is in memory."""
+        return self
 
     def take(self, indices: Integers) -> Chunk:
         """Return a chunk of these rows, without memory."""
@@ -109,10 +138,12 @@ class Chunk:
     def joined(parts: list[Chunk]) -> Chunk:
         """Return a chunk of the rows of all parts, without memory."""
         one = parts[0]
+        if any(part.sparse != one.sparse for part in parts):  # of sparse ones the offset is not subtracted yet
+            raise ValueError("dense and sparse rows cannot be joined")
         units = [part.units for part in parts]
         constants = [part.constant for part in parts if part.constant is not None]
         return Chunk(
-            sp.vstack(units, format="csr") if sp.issparse(one.units) else np.concatenate(units),
+            sp.vstack(units, format="csr") if one.sparse else np.concatenate(units),
             np.concatenate(constants) if constants else None,
             np.concatenate([part.scale for part in parts]),
             np.concatenate([part.norm for part in parts]),
@@ -120,6 +151,11 @@ class Chunk:
             one.n_classes,
             offset=one.offset,
         )
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the units are a CSR matrix."""
+        return bool(sp.issparse(self.units))
 
     @property
     def norms(self) -> Floats:
@@ -220,8 +256,14 @@ class RawChunk:
     counts: Integers
     n_features: int
 
+    sparse = True
+
     def __len__(self) -> int:
         return len(self.counts)
+
+    def load(self) -> RawChunk:
+        """Return the chunk itself: it is in memory."""
+        return self
 
     def take(self, indices: Integers) -> RawChunk:
         """Return a chunk of these rows."""
@@ -272,19 +314,45 @@ class Rows(Protocol):
     def reach(self) -> Floats | None:
         """Return public powers of two that bound the columns, the constant's included; then all rows have one scale."""
 
+    @property
+    def shared(self) -> bool:
+        """Return whether kernels run in this process, so that they may share arrays with whoever made them."""
+
     def total(self, kernel: Kernel) -> Integers:
-        """Return the sum of ``kernel(chunk)`` over all chunks."""
+        """Return the sum of ``kernel(chunk)`` over all chunks, visited in any order and by any number of threads."""
 
     def subset(self, indices: Integers) -> Rows:
         """Return some of the rows, by their public position."""
 
 
+class Part(Protocol):
+    """A chunk, or what one is made of when it is needed."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def sparse(self) -> bool:
+        """Return whether it holds rows as CSR: only parts of one kind can be joined."""
+
+    def load(self) -> Any:
+        """Return the chunk."""
+
+    def take(self, indices: Integers) -> Part:
+        """Return these rows."""
+
+
 class ChunkRows:
-    """Rows that exist as chunks. ``chunks`` returns them for one pass."""
+    """Rows that exist as chunks, or in parts that become chunks. ``parts`` returns them for one pass.
+
+    Where joblib is told to use several threads (``with joblib.parallel_config("threading", n_jobs=4)``), they share the
+    chunks of a pass.
+    """
+
+    shared = True
 
     def __init__(
         self,
-        chunks: Callable[[], Iterable[Any]],
+        parts: Callable[[], Iterable[Part]],
         n_rows: int,
         n_features: int,
         n_parameters: int,
@@ -292,26 +360,34 @@ class ChunkRows:
         reach: Floats | None = None,
         n_classes: int | None = None,
     ) -> None:
-        self._chunks = chunks
+        self._parts = parts
         self.n_rows, self.n_features, self.n_parameters = n_rows, n_features, n_parameters
         self.norm_range, self.reach, self.n_classes = norm_range, reach, n_classes
 
+    def _chunks(self) -> Iterator[Any]:
+        return (part.load() for part in self._parts())
+
     def total(self, kernel: Kernel) -> Integers:
-        sums: Any = 0
-        for chunk in self._chunks():
-            sums = sums + kernel(chunk)
-        total: Integers = sums
+        parts, jobs = self._parts(), 1
+        if self.n_rows * self.n_features >= _WORTH_THREADS:
+            jobs = min(n_threads(), len(parts) if isinstance(parts, Sized) else self.n_rows)
+        if jobs == 1:
+            return _sum(kernel, parts)
+        shared, errors = _Shared(parts), np.geterr()  # a thread starts with settings of its own
+        with Parallel(n_jobs=jobs, backend="threading") as parallel:
+            sums = parallel(delayed(_sum)(kernel, shared, errors) for _ in range(jobs))
+        total: Integers = sum(sums)
         return total
 
     def subset(self, indices: Integers) -> ChunkRows:
         indices = np.sort(indices)
         parts: list[Any] = []
         start = longest = 0
-        for chunk in self._chunks():
-            first, last = np.searchsorted(indices, [start, start + len(chunk)])
+        for part in self._parts():
+            first, last = np.searchsorted(indices, [start, start + len(part)])
             if last > first or not parts:  # a part without rows still knows the shape of its sums
-                parts.append(chunk.take(indices[first:last] - start))
-            start, longest = start + len(chunk), max(longest, len(chunk))
+                parts.append(part.take(indices[first:last] - start))
+            start, longest = start + len(part), max(longest, len(part))
         taken = list(_joined(parts, longest))
         return ChunkRows(
             lambda: taken,
@@ -324,14 +400,42 @@ class ChunkRows:
         )
 
 
+def n_threads() -> int:
+    """Return how many threads joblib is told to use: one, unless somebody asked for more."""
+    return min(int(effective_n_jobs(None)), int(cpu_count()))
+
+
+class _Shared:
+    """An iterator that several threads take from."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self._parts, self._lock = iter(parts), threading.Lock()
+
+    def __iter__(self) -> Iterator[Part]:
+        return self
+
+    def __next__(self) -> Part:
+        with self._lock:
+            return next(self._parts)
+
+
+def _sum(kernel: Kernel, parts: Iterable[Part], errors: Any = None) -> Integers:
+    with np.errstate(**(errors or {})):
+        sums: Any = 0
+        for part in parts:
+            sums = sums + kernel(part.load())
+    total: Integers = sums
+    return total
+
+
 def _joined(parts: list[Any], longest: int) -> Iterator[Any]:
-    """Yield chunks of at most ``longest`` rows, made of neighbouring parts where these are many and short."""
+    """Yield chunks of at most ``longest`` rows, made of neighbours of one kind where these are many and short."""
     if len(parts) <= 8:
         yield from parts
         return
     group: list[Any] = []
     for part in parts:
-        if group and sum(map(len, group)) + len(part) > longest:
+        if group and (part.sparse != group[0].sparse or sum(map(len, group)) + len(part) > longest):
             yield type(part).joined(group)
             group = []
         group.append(part)

@@ -8,8 +8,9 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -17,7 +18,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
-from ..data import ArrayRows, Columns, PrivateData, RawRows, compact
+from ..data import ArrayTable, Chunks, Columns, PrivateData, Rows, Table, is_dask
+from ..data.tables import Coding
 from ..losses import Loss
 from ..mechanisms import bits_for
 from ..mechanisms.exact import Floats
@@ -29,9 +31,11 @@ from ..privacy.report import NEIGHBOURS, PrivacySpent
 from ..privacy.store import set_aside
 from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
+from .blocks import by_blocks
 from .exact import minimise
 from .linear import linear_scores
 from .parameters import as_bounds, require_choice, require_number
+from .validation import dask_table, is_mapped, stored_table, without_values
 
 __all__ = ["Facts", "PrivateClassifier", "doubts", "encode", "refuse_fit_parameters"]
 
@@ -136,15 +140,17 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         require_number("alpha", self.alpha, 0)
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, **unsupported: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Self:
         """Fit the model within its privacy budget.
 
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
-            Training data, finite.
+            Training data, finite. Larger than memory: a ``numpy.memmap``, :class:`~dpsk.Chunks`, or a Dask array or
+            DataFrame.
         y : array-like of shape (n_samples,)
-            Class labels. Their set is treated as public; pass ``classes`` to fix it beforehand.
+            Class labels; a Dask array or Series beside one of Dask; None for chunks that hold their labels. Their set
+            is treated as public; pass ``classes`` to fix it beforehand.
         **unsupported
             Anything else, ``sample_weight`` included, is refused with a reason unless it is None.
 
@@ -171,27 +177,27 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> Self:
         """Fit within the budget of ``ledger``, or without any privacy where it is None."""
-        X, y = self._validated(X, y)
-        classes, codes = encode(y, self.classes)
-        n_classes = None if len(classes) == 2 else len(classes)
+        table = self._table(X, y)
+        (n_rows, n_features), classes = table.shape, known_classes(table.seen(), self.classes)
+        n_classes, coding = None if len(classes) == 2 else len(classes), partial(as_labels, classes)
         if ledger is not None:
-            facts = Facts(len(y), X.shape[1] + bool(self.fit_intercept), len(classes))
+            facts = Facts(n_rows, n_features + bool(self.fit_intercept), len(classes))
             ledger.replan(self._budget(facts))
-            for doubt in doubts(ledger.budget, len(y), facts.n_weights * (n_classes or 1)):
+            for doubt in doubts(ledger.budget, n_rows, facts.n_weights * (n_classes or 1)):
                 warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT + 1)
-        labels = 2.0 * codes - 1 if n_classes is None else codes
         context = callback_context(self)
         if context is not None:
             context.call_on_fit_task_begin(estimator=self)
         if ledger is None:
             columns: Columns | None = None
-            w = minimise(X, labels, self._loss(len(classes)), self._strength(), bool(self.fit_intercept))
+            given = cast(ArrayTable, table)  # _table sees to that
+            w = minimise(given.X, coding(given.y), self._loss(len(classes)), self._strength(), bool(self.fit_intercept))
             self.privacy_spent_ = PrivacySpent.nothing_promised(
                 self._currency, delta=float(self.delta), adjacency=adjacency
             )
             self.evaluations_ = dict[str, float]()
         else:
-            w, columns = self._learn(X, labels, n_classes, ledger, bits, classes, context, adjacency)
+            w, columns = self._learn(table, coding, n_classes, ledger, bits, classes, context, adjacency)
         fitted = self._attributes(w, columns, classes)
         for name, value in fitted.items():
             setattr(self, name, value)
@@ -201,8 +207,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     def _learn(
         self,
-        X: Any,
-        labels: Any,
+        table: Table,
+        coding: Coding,
         n_classes: int | None,
         ledger: Ledger,
         bits: Bits,
@@ -215,23 +221,22 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         The map of the columns is fixed first: by public bounds, by releases, or not at all.
         """
         intercept, shape = bool(self.fit_intercept), () if n_classes is None else (n_classes,)
-        X = compact(X)  # once, for all the rows made of it below
 
-        def door(rows: ArrayRows | RawRows) -> PrivateData:
+        def door(rows: Rows) -> PrivateData:
             return PrivateData(rows, ledger, bits, adjacency=adjacency)
 
         columns: Columns | None = None
         if self.bounds is not None:
-            columns = _columns_within(as_bounds(self.bounds), X.shape[1], through_zero=not intercept)
+            columns = _columns_within(as_bounds(self.bounds), table.shape[1], through_zero=not intercept)
         try:
             if self.standardize is not None:
                 if columns is None:
-                    columns = find_ranges(door(RawRows(X)), through_zero=not intercept)
-                placed = ArrayRows(X, labels, n_classes=n_classes, columns=columns, fit_intercept=False)
-                columns = standardise(door(placed), columns, centred=intercept)
-            rows = ArrayRows(
-                X,
-                labels,
+                    columns = find_ranges(door(table.raw()), through_zero=not intercept)
+                placed = door(table.rows(coding, n_classes=n_classes, columns=columns, fit_intercept=False))
+                columns = standardise(placed, columns, centred=intercept)
+                del placed  # before the next ones are made
+            rows = table.rows(
+                coding,
                 n_classes=n_classes,
                 fit_intercept=intercept,
                 data_norm=self._row_bound(),
@@ -248,16 +253,40 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
         return w, columns
 
+    def _table(self, X: Any, y: Any) -> Table:
+        """Return the data, checked, wherever they are."""
+        if is_dask(X) or isinstance(X, Chunks):
+            if self._is_exact():
+                raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+            if is_dask(X):
+                self._check_remote()
+            table: Table = dask_table(self, X, y) if is_dask(X) else stored_table(self, X, y)
+        elif is_mapped(X) and not self._is_exact():
+            table = stored_table(self, X, y)
+        else:
+            return ArrayTable(*self._validated(X, y))
+        self._check_size(*table.shape)
+        return table
+
+    def _check_remote(self) -> None:
+        """Raise ValueError if rows have to be in this process."""
+
+    def _check_size(self, n_rows: int, n_features: int) -> None:
+        """Raise ValueError if there are too few rows or too many columns."""
+
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return X and y as scikit-learn checks them; an error does not quote their values."""
+        if is_dask(X):
+            raise ValueError("X is a Dask collection, but rows in memory are needed here: give an array")
         try:
             X, y = validate_data(
                 self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_min_samples=2
             )
             check_classification_targets(y)
         except (ValueError, TypeError) as error:
-            refused = type(error)(_without_values(str(error)))
+            refused = type(error)(without_values(str(error)))
         else:
+            self._check_size(*X.shape)
             return X, y
         raise refused  # here, where the original with its values is not attached to it
 
@@ -293,6 +322,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
         return observe
 
+    @by_blocks
     def decision_function(self, X: Any) -> Floats:
         """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
 
@@ -304,6 +334,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_, self.data_norm_)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
+    @by_blocks
     def predict(self, X: Any) -> Any:
         """Return the predicted class labels."""
         scores = self.decision_function(X)
@@ -326,39 +357,6 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
 
 _HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
-
-_FREE_OF_VALUES = (
-    "Input X contains",
-    "Input y contains",
-    "Input contains",
-    "Found array with",
-    "Found input variables",
-    "Sparse data was passed",
-    "The feature names",
-    "Feature names are only supported",
-    "Unknown label type",
-    "X has ",
-    "y should be",
-)
-
-
-def _without_values(message: str) -> str:
-    """Return a validation message that tells what is wrong and nothing that stands in the data."""
-    if message.startswith("Expected 2D array, got"):
-        return message.split(":")[0] + ". Reshape your data to (n_samples, n_features)."
-    if message.startswith("Complex data not supported"):
-        return "Complex data not supported"
-    if "could not convert" in message or "must be a string or a real number" in message:
-        return (
-            "X contains text or objects where numbers are needed: could not convert them to float. Encode categories "
-            "first, with public lists: OneHotEncoder(categories=[...]). Each argument must be a string or a real number"
-        )
-    if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
-        return message
-    return (
-        "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values. X must "
-        "be a table of plain numbers (no categories, dates or text), y one label per row"
-    )
 
 
 def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) -> Iterator[str]:
@@ -387,18 +385,30 @@ def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) 
 
 def encode(y: Any, classes: Any) -> tuple[Any, Any]:
     """Return the public set of classes, and the position of each label in it."""
+    classes = known_classes(np.unique(y), classes)
+    return classes, np.searchsorted(classes, y)
+
+
+def known_classes(seen: Any, classes: Any) -> Any:
+    """Return the public set of classes, sorted: those given, or those seen."""
     if classes is None:
-        classes = np.unique(y)
+        classes = seen
     else:
         classes = np.unique(np.asarray(classes))
-        if not np.isin(y, classes).all():
+        if not np.isin(seen, classes).all():
             raise ValueError("y contains labels that are not in classes: list every label that may occur")
     if len(classes) < 2:
         raise ValueError(
             "the data have one class only, but a classifier needs samples of at least 2 classes; "
             "if others may occur, list them all in classes"
         )
-    return classes, np.searchsorted(classes, y)
+    return classes
+
+
+def as_labels(classes: Any, y: Any) -> Any:
+    """Return labels as losses take them: -1 and 1 for two classes, otherwise the position of each in ``classes``."""
+    codes = np.searchsorted(classes, y)
+    return 2.0 * codes - 1 if len(classes) == 2 else codes
 
 
 def _columns_within(bounds: tuple[Floats, Floats], n_features: int, *, through_zero: bool) -> Columns:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._sklearn_compat import CALLER_OF_FIT
+from ..data import Table
+from ..data.tables import Coding
 from ..losses import Loss
 from ..privacy import Ledger
 from ..solvers.line_search import LineSearch
@@ -230,8 +232,8 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
             fallback=bool(self.fallback),
         )
 
-    def _learn(self, X: Any, labels: Any, n_classes: int | None, ledger: Ledger, *rest: Any) -> Any:
-        learned = super()._learn(X, labels, n_classes, ledger, *rest)
+    def _learn(self, table: Table, coding: Coding, n_classes: int | None, ledger: Ledger, *rest: Any) -> Any:
+        learned = super()._learn(table, coding, n_classes, ledger, *rest)
         updates = sum(release.count for release in ledger.releases if release.label == "gradient and search")
         if updates < self.splits / 10 and ledger.charged > ledger.budget.limit / 2:
             warnings.warn(

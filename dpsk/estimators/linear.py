@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from ..data import LARGEST_ENTRY
 from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax
 from ..mechanisms.exact import Floats
+from .blocks import by_blocks
 
 __all__ = ["LOSSES", "SMOOTH_LOSSES", "Probabilities", "ProbabilitiesOfLogLoss", "linear_scores", "loss_named"]
 
@@ -74,6 +75,7 @@ class Probabilities:
         scores: Floats = self.decision_function(X)
         return log_expit(scores) if self._one_vs_rest and scores.ndim == 2 else scores
 
+    @by_blocks
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of ``classes_``.
 
@@ -87,6 +89,7 @@ class Probabilities:
             probabilities = softmax(scores, axis=1)
         return probabilities
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of the probability of each class."""
         scores = self._log_odds(X)

@@ -382,5 +382,12 @@ class OutputPerturbationSVC(_OutputPerturbation):
                 f"objective={self.objective!r} with loss='hinge': it is built for smooth losses; use 'huber_hinge'"
             )
 
+    def _check_remote(self) -> None:
+        if self.loss == "hinge":
+            raise ValueError(
+                "loss='hinge' needs all rows in one process, where a number for each is at hand: use "
+                "loss='huber_hinge' on a Dask cluster, or a numpy.memmap or dpsk.Chunks instead of it"
+            )
+
     def _margin_loss(self) -> MarginLoss:
         return HINGES[self.loss]

@@ -53,14 +53,13 @@ class SampledClassifier(PrivateClassifier):
                 "sampling_rate=1.0, or sampling='without-replacement', which needs far more noise"
             )
 
-    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = super()._validated(X, y)
-        if len(y) * self._sampling().rate < 1:
+    def _check_size(self, n_rows: int, n_features: int) -> None:
+        super()._check_size(n_rows, n_features)
+        if n_rows * self._sampling().rate < 1:
             raise ValueError(
-                f"sampling_rate={self.sampling_rate!r} of {len(y)} rows leaves batches empty: set it to at least "
-                f"{1 / len(y):.3g}, or to 1.0 for all rows"
+                f"sampling_rate={self.sampling_rate!r} of {n_rows} rows leaves batches empty: set it to at least "
+                f"{1 / n_rows:.3g}, or to 1.0 for all rows"
             )
-        return X, y
 
     def _sampling(self) -> Sampling:
         return Sampling(float(self.sampling_rate), self.sampling)

@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from .._sklearn_compat import CALLER_OF_FIT
+from ..data import Table
+from ..data.tables import Coding
 from ..losses import Logistic, Loss, MarginLoss, OneVsRest, Sigmoid
 from ..penalties import Bounded, Penalty
 from ..privacy import Ledger, Sampling
@@ -163,14 +165,13 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
                 "the columns to a scale of about [0, 1]"
             )
 
-    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        X, y = super()._validated(X, y)
-        if X.shape[1] >= _MOST_WEIGHTS:
+    def _check_size(self, n_rows: int, n_features: int) -> None:
+        super()._check_size(n_rows, n_features)
+        if n_features >= _MOST_WEIGHTS:
             raise ValueError(
-                f"X has {X.shape[1]} columns, and a Hessian the square of that: DPSecondOrderClassifier takes fewer "
+                f"X has {n_features} columns, and a Hessian the square of that: DPSecondOrderClassifier takes fewer "
                 f"than {_MOST_WEIGHTS}. Use DPLogisticRegression, which needs gradients only"
             )
-        return X, y
 
     def _loss(self, n_classes: int) -> Loss:
         loss: MarginLoss = Logistic() if self.loss == "log_loss" else Sigmoid()
@@ -210,8 +211,8 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     def _returned(self, known: Certificate) -> None:
         self.certificate_ = known
 
-    def _learn(self, X: Any, labels: Any, n_classes: int | None, ledger: Ledger, *rest: Any) -> Any:
-        w, columns = super()._learn(X, labels, n_classes, ledger, *rest)
+    def _learn(self, table: Table, coding: Coding, n_classes: int | None, ledger: Ledger, *rest: Any) -> Any:
+        w, columns = super()._learn(table, coding, n_classes, ledger, *rest)
         if not hasattr(self, "certificate_"):  # a callback stopped the fit
             self.certificate_ = Certificate(False, self.eps_g, self.eps_h, self.confidence)
         if not w.any():

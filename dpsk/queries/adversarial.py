@@ -148,17 +148,13 @@ class _AttackedOverRows(SumOverRows):
         values, outward = what.norms(first + second)
         self._shift = -what.radius * values
         unit = min(what.one.lipschitz, what.clip / (what.radius * what.length)) * (1 + 2.0**-40)
-        falls: list[Integers] = []
 
-        def residuals(chunk: Chunk) -> Iterator[Floats]:
-            size, steep = self.scales(chunk)[0], []
-            for slopes, _ in self._derivatives(chunk, line):
-                steep.append(whole_parts(np.abs(slopes) * (self._spacing / size) / unit))
-                yield slopes
-            falls.append(np.stack(steep))
+        def steepness(chunk: Chunk) -> Integers:
+            by_slope = (self._spacing / unit) / self.scales(chunk)[0]
+            return np.stack([whole_parts(np.abs(slopes) * by_slope) for slopes, _ in self._derivatives(chunk, line)])
 
-        sums = self.pull(residuals)
-        self._steepness = unit * total_of(sum(falls, np.zeros((what.shape[1], 2), dtype=np.int64)))
+        self._steepness = unit * total_of(self._rows.total(steepness))
+        sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
         gradients: Floats = sums + outward * (what.radius * self._steepness)
         return gradients
 
@@ -183,19 +179,21 @@ class _AttackedOverRows(SumOverRows):
         line, at = self._line(*parts), parts[0] + parts[1]
         outward = what.norms(at)[1].T
         largest = max(what.one.smoothness * what.longest / what.clip, 1.0)
-        sums: list[Integers] = []
+
+        def curvatures(chunk: Chunk) -> Iterator[Floats]:
+            own = zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
+            return (curved(least) for (_, curved), least in own)
 
         def residuals(chunk: Chunk) -> Iterator[Floats]:
-            factor, limit, each = *self.scales(chunk)[1:], []
-            own = zip(self._derivatives(chunk, line), self.labels(chunk), damping * what.curvature, strict=True)
-            for (_, curvatures), labels, least in own:
-                curved = curvatures(least)
-                each.append(whole_parts(curved / what.one.smoothness))
-                yield np.clip(labels * curved * (factor / largest), -limit, limit)
-            sums.append(np.stack(each))
+            factor, limit = self.scales(chunk)[1:]
+            pairs = zip(self.labels(chunk), curvatures(chunk), strict=True)
+            return (np.clip(labels * curved * (factor / largest), -limit, limit) for labels, curved in pairs)
+
+        def summed(chunk: Chunk) -> Integers:
+            return np.stack([whole_parts(curved / what.one.smoothness) for curved in curvatures(chunk)])
 
         crossed = self.pull(residuals).T * largest
-        curvature = what.one.smoothness * total_of(sum(sums, np.zeros((len(second), 2), dtype=np.int64)))
+        curvature = what.one.smoothness * total_of(self._rows.total(summed))
         for k, s in enumerate(outward):
             kink = r * self._steepness[k] * what.second_of_norm(at[:, k], damping[k])
             mixed, own_s = r * np.outer(crossed[k], s), r**2 * curvature[k] * np.outer(s, s)

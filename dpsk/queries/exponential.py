@@ -200,9 +200,6 @@ class _Draw:
         self.what, self._rows, objective, p = what, rows, what.objective, what.n_parameters
         self._sums = SumOverRows(objective, rows)
         self._centre = np.zeros(p) if what.centre is None else np.array(what.centre)
-        self._base: list[Floats] = []
-        if what.localized:
-            rows.total(self._remember)
         largest = what.radius * 2
         self._c = np.rint(self._minimum(1e-2 / (largest * what.strength)) / what.grid).astype(np.int64)
         at = self._c.astype(np.float64) * what.grid
@@ -269,36 +266,30 @@ class _Draw:
         line = self._sums._line(*parts)
         largest = objective.one.smoothness * objective.longest * 2.0**UNIT_BITS / objective.clip
 
+        sums = self._sums
+
         def column(j: int) -> Floats:
             def residuals(chunk: Chunk) -> Iterator[Floats]:
-                size, factor, limit = self._sums.scales(chunk)
-                ((_, curvatures),) = self._sums._derivatives(chunk, line)
+                size, factor, limit = sums.scales(chunk)
+                ((_, curvatures),) = sums._derivatives(chunk, line)
                 own = curvatures(0.0) * chunk.dense(slice(None))[:, j] * size
                 yield np.clip(own * (factor / largest), -limit, limit)
 
-            return self._sums.pull(residuals)[:, 0] * largest
+            return sums.pull(residuals)[:, 0] * largest
 
         second = np.stack([column(j) for j in range(len(at))])
         return (second + second.T) / 2
 
-    def _remember(self, chunk: Chunk) -> Integers:
-        scores = self._sums.scores(chunk, self._centre[:, None])[:, 0]
-        self._base.append(self.what.objective.one.phi(chunk.y * scores))
-        return np.zeros(1, dtype=np.int64)
-
     def exponent(self, k: Integers) -> Fraction:
         """Return the exponent at a grid point, less that at c, plus the constant of the envelope."""
-        what, seen = self.what, 0
-        w = (k.astype(np.float64) * what.grid)[:, None]
-        lowest = float(what.objective.one.phi(np.array([what.objective.longest * what.radius]))[0])
+        what, sums, centre = self.what, self._sums, self._centre[:, None]
+        one, w = what.objective.one, (k.astype(np.float64) * what.grid)[:, None]
+        lowest = float(one.phi(np.array([what.objective.longest * what.radius]))[0])
 
         def losses(chunk: Chunk) -> Integers:
-            nonlocal seen
-            values = what.objective.one.phi(chunk.y * self._sums.scores(chunk, w)[:, 0])
-            if what.localized:
-                values, seen = values - self._base[seen] + what.unit * what.top / 2, seen + 1
-            else:
-                values = values - lowest
+            values = one.phi(chunk.y * sums.scores(chunk, w)[:, 0]) - lowest
+            if what.localized:  # less those at the centre
+                values += lowest + what.unit * what.top / 2 - one.phi(chunk.y * sums.scores(chunk, centre)[:, 0])
             whole = np.floor(np.nan_to_num(values / what.unit))
             return np.array([np.clip(whole, 0, what.top).astype(np.int64).sum()])
 

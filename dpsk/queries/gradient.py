@@ -57,5 +57,7 @@ class GradientSum(Query):
             residuals = residuals / np.where(largest > 0, largest, 1.0)[:, None]
             norm = np.sqrt(sum_of_classes(np.square(residuals)))
             residuals *= np.minimum(factor * largest, limit / np.maximum(norm, 1.0))[:, None]
-        residuals[np.isnan(residuals)] = 0  # whatever a loss returns, the bound holds
+        unknown = np.isnan(residuals)
+        if unknown.any():  # whatever a loss returns, the bound holds
+            residuals[unknown] = 0
         return chunk.total(np.trunc(residuals))

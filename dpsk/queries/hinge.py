@@ -71,19 +71,20 @@ class _Moved(SumOverRows):
     """Hinges whose corners are rounded and moved by row and problem: at margin 1 the slope is -a."""
 
     def __init__(self, what: RegularizedSum, rows: Rows, h: float, a: Floats, labels: Floats) -> None:
-        self.corner, self.by, self._signs, self._seen = HuberHinge(h), h - 2 * h * a, labels, 0
+        self.corner, self.by, self._signs = HuberHinge(h), h - 2 * h * a, labels
         super().__init__(what.smoothed(self.corner), rows)
 
     def _moved(self, chunk: Chunk, scores: Floats) -> Floats:
-        at = slice(self._seen, self._seen + len(chunk))
-        self._seen = at.stop % len(self.by)
+        at = _positions(chunk)
         return scores + self._signs[at] * self.by[at]
 
 
 class _Dual:
-    """One number a per row and problem, and the gap that they prove. Rows are visited in one order."""
+    """One number a per row and problem, and the gap that they prove."""
 
     def __init__(self, what: RegularizedSum, rows: Rows, gap: float) -> None:
+        if not rows.shared:
+            raise ValueError("the minimum of a hinge is found in one process, with a number for every row at hand")
         self.what, self._gap, self._rows = what, gap, rows
         self._sums, self.steepest = SumOverRows(what, rows), np.empty((rows.n_rows, what.shape[1]))
         self.labels = np.empty_like(self.steepest)
@@ -96,12 +97,8 @@ class _Dual:
         self._visit(facts)
 
     def _visit(self, look: Callable[[Chunk, slice], None]) -> None:
-        start = 0
-
         def kernel(chunk: Chunk) -> Integers:
-            nonlocal start
-            look(chunk, slice(start, start + len(chunk)))
-            start += len(chunk)
+            look(chunk, _positions(chunk))
             return np.zeros(1, dtype=np.int64)
 
         self._rows.total(kernel)
@@ -118,12 +115,9 @@ class _Dual:
 
     def pulled(self, a: Floats) -> Floats:
         """Return v, the sum of a times labels times rows."""
-        start = 0
 
         def residuals(chunk: Chunk) -> list[Floats]:
-            nonlocal start
-            at, (_, factor, limit) = slice(start, start + len(chunk)), self._sums.scales(chunk)
-            start = at.stop
+            at, (_, factor, limit) = _positions(chunk), self._sums.scales(chunk)
             pairs = zip(a[at].T, self.labels[at].T, strict=True)
             return [np.minimum(a_k * factor, limit) * labels for a_k, labels in pairs]
 
@@ -139,6 +133,13 @@ class _Dual:
         off = np.linalg.norm(what.penalty * at - self.pulled(a), axis=0) + _rounding(what)
         hidden = what.n_rows * (1 + what.longest * what.farthest) * 2.0**-48
         return bool((off**2 / (2 * what.penalty) + whole + hidden <= self._gap).all())
+
+
+def _positions(chunk: Chunk) -> slice:
+    """Return where the rows of a chunk stand among all rows."""
+    if chunk.first < 0:
+        raise ValueError("the minimum of a hinge is found over all rows, not over some of them")
+    return slice(chunk.first, chunk.first + len(chunk))
 
 
 def _ascend(dual: _Dual, a: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -104,6 +105,27 @@ def line_on_grid(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
     return Line(start, step, multiples, points, exact)
 
 
+class _Room(threading.local):
+    """Arrays that each thread uses again: new ones of this size would come from the system every time."""
+
+    def __init__(self) -> None:
+        self._arrays = self._new(0)
+
+    @staticmethod
+    def _new(n: int) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.float32]]:
+        found, index = np.zeros((2, n, _BLOCK), np.float32), np.zeros((n, _BLOCK), np.intp)
+        return found[0], index, found[1]
+
+    def arrays(self, n: int) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.float32]]:
+        """Return room for n rows of positions, indices and values."""
+        if len(self._arrays[0]) != n:
+            self._arrays = self._new(n)
+        return self._arrays
+
+
+_room = _Room()
+
+
 @dataclass(frozen=True, eq=False)
 class _MarginTable:
     """A clipped margin loss as integers on an even grid of margins; constant beyond both ends.
@@ -122,9 +144,7 @@ class _MarginTable:
         factors = in_single(multiples)[:, None]
         last = np.float32(len(self.values) - 1)
         sums = np.zeros(len(multiples), dtype=np.int64)
-        at = np.empty((len(multiples), _BLOCK), dtype=np.float32)
-        index = np.zeros(at.shape, dtype=np.intp)
-        found = np.empty_like(at)
+        at, index, found = _room.arrays(len(multiples))
         ones = np.ones(_RUN, dtype=np.float32)
         for a in range(0, len(origin), _BLOCK):
             width = min(_BLOCK, len(origin) - a)
@@ -132,7 +152,7 @@ class _MarginTable:
                 at, index, found = (np.zeros((len(multiples), width), b.dtype) for b in (at, index, found))
             np.multiply(factors, slope[a : a + width], out=at)
             at += origin[a : a + width]
-            np.clip(at, 0, last, out=at)
+            np.minimum(np.maximum(at, 0, out=at), last, out=at)
             np.copyto(index, at, casting="unsafe")
             np.take(self.values, index, out=found, mode="wrap")  # all are in range; this mode is the fastest
             if width == _BLOCK:
@@ -145,8 +165,10 @@ class _MarginTable:
 
 def in_single(x: Floats) -> NDArray[np.float32]:
     """Return ``x`` in single precision, bounded and without NaN: any position it leads to can be clipped."""
-    single = np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
-    single[np.isnan(single)] = 0
+    single = np.minimum(np.maximum(x, -(2.0**60)), 2.0**60).astype(np.float32)
+    unknown = np.isnan(single)
+    if unknown.any():
+        single[unknown] = 0
     return single
 
 

@@ -12,6 +12,8 @@ from ..mechanisms.exact import Integers
 
 __all__ = ["Moments"]
 
+_BLOCK_ENTRIES = 2**15
+
 
 class Moments(Query):
     """The sums over rows of (x, x^2), each row scaled down to joint l2 norm ``clip``.
@@ -45,6 +47,12 @@ class Moments(Query):
             raise ValueError("moments are taken of placed columns: neither centred nor scaled, without an intercept")
         if chunk.units.shape[1] != self.n_features:
             raise ValueError(f"moments were asked for {self.n_features} columns, but the rows have others")
+        rows = max(1, _BLOCK_ENTRIES // self.n_features)
+        if isinstance(chunk.units, np.ndarray) and len(chunk) > rows:  # a few rows at a time: they stay in cache
+            starts = range(0, len(chunk), rows)
+            parts = (self(chunk.take(np.arange(a, min(a + rows, len(chunk))))) for a in starts)
+            total: Integers = sum(parts, start=np.zeros(2 * self.n_features, dtype=np.int64))
+            return total
         squares = chunk.squared()
         norm = np.hypot(chunk.norm, squares.norm) * (1 + 2.0**-40)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)

@@ -190,6 +190,10 @@ class SumOverRows:
         self._last: tuple[Floats, Floats] = np.zeros(0), np.zeros(0)  # where one method ends the next one begins
         self._spacing = power_of_two_above(what.clip) * 2.0**-UNIT_BITS
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what its kernels take along to rows elsewhere: neither rows nor random bits."""
+        return {**vars(self), "_rows": None, "_bits": None}
+
     def gradient(self, w: Floats) -> Floats:
         if not np.array_equal(self._last[0], w):
             first, second = two_parts(w)

@@ -19,6 +19,7 @@ __all__ = ["TiltedSum"]
 
 _LARGEST = 2.0**400
 _UP = 1 + 2.0**-40
+_BINS = 4096
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,12 @@ class TiltedSum(RegularizedSum):
 
         A loss is off by a few roundings of numbers no larger than phi(0) + clip ||w||, and its weight, relative to the
         largest, by tilt times that. Such relative errors move the mean of gradients by twice as much of the clip. The
-        largest weight is 1, and so is the sum of weights at least: cutting off limbs is multiplied by n at most.
+        sum of weights is at least 1/e: cutting off limbs is multiplied by e n at most.
         """
         n, root = self.n_rows, math.sqrt(self.n_parameters)
         at_zero = float(self.one.phi(np.zeros(1))[0])
         relative = 2.0**-53 * (16 + 64 * self.tilt * (3 + at_zero + 3 * n * self.clip**2 / self.penalty))
-        weights = n * self.clip * (2.2 * relative + n * (2.0**-57 + (root + 1) * 2.0**-68))
+        weights = n * self.clip * (2.2 * relative + n * (2.0**-55 + (root + 1) * 2.0**-66))
         return 1.1 * super().rounding(linear) + weights
 
 
@@ -117,14 +118,14 @@ def flattened(one: MarginLoss, margins: Floats, steepness: Floats) -> Floats:
 
 
 class _TiltedOverRows(SumOverRows):
-    """A :class:`TiltedSum` of these rows. Weights are relative to that of the largest loss, so none is beyond 1."""
+    """A :class:`TiltedSum` of these rows. Weights are relative to about the largest: at most 1, and one above 1/e."""
 
     _limbs = 4  # a sum of weights may be as small as one of them
     _what: TiltedSum
 
     def __init__(self, what: TiltedSum, rows: Rows, bits: Bits | None = None) -> None:
         super().__init__(what, rows, bits=bits)
-        self._tops = self._totals = np.zeros(0)  # the largest loss of each problem, and its sum of weights
+        self._tops = self._totals = np.zeros(0)  # about the largest of each problem's tilted losses; sums of weights
 
     def parts(self) -> list[Callable[[Floats], Floats]]:
         raise ValueError("a tilted objective is no sum over rows: parts of them do not estimate its gradient")
@@ -137,23 +138,43 @@ class _TiltedOverRows(SumOverRows):
         return mean
 
     def _weigh(self, line: Line) -> None:
-        self._tops = tops = np.zeros(self._what.shape[1])
+        """Find the largest tilted losses to within 1, and the sums of weights relative to these.
 
-        def largest(chunk: Chunk) -> Integers:
-            for k, losses in enumerate(self._losses(chunk, line)):
-                tops[k] = max(tops[k], losses.max(initial=0.0))
-            return np.full(1, len(chunk), dtype=np.int64)
-
-        gone = self._what.n_rows - int(self._rows.total(largest)[0])
+        In counts of rows, because sums are all that rows give: between 0 and what the weights allow at most.
+        """
+        what = self._what
+        at_zero, sizes = float(what.one.phi(np.zeros(1))[0]), np.linalg.norm(line.start + line.step, axis=0)
+        high = what.tilt * np.atleast_1d(at_zero + what.clip * sizes) * _UP
+        low = np.zeros_like(high)
+        while (wide := high - low > np.maximum(1.0, 2.0**-45 * high)).any():
+            ahead, behind = self._narrowed(line, low, high)
+            high, low = np.where(wide, ahead, high), np.where(wide, behind, low)
+        self._tops = tops = high
 
         def weights(chunk: Chunk) -> Integers:
             each = zip(self._losses(chunk, line), tops, strict=True)
-            return np.stack([whole_parts(self._weights(losses, top)) for losses, top in each])
+            return np.stack([np.append(whole_parts(self._weights(losses, top)), len(chunk)) for losses, top in each])
 
-        self._totals = total_of(self._rows.total(weights)) + gone * np.exp(-self._what.tilt * tops)
+        sums = self._rows.total(weights)
+        # those that left have no loss; below 1/4 is only what is too far away for tops to be told
+        self._totals = np.maximum(total_of(sums[:, :2]) + (what.n_rows - sums[:, 2]) * np.exp(-tops), 0.25)
+
+    def _narrowed(self, line: Line, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return the ends of the last of many bins between these that holds the tilted loss of a row."""
+        tilt, width = self._what.tilt, np.maximum(high - low, 1.0) / _BINS
+
+        def counts(chunk: Chunk) -> Integers:
+            bins = (
+                np.clip((tilt * losses - low_k) / width_k, 0, _BINS - 1).astype(np.int64)
+                for losses, low_k, width_k in zip(self._losses(chunk, line), low, width, strict=True)
+            )
+            return np.stack([np.bincount(row, minlength=_BINS) for row in bins])
+
+        last = np.array([np.flatnonzero(row).max(initial=0) for row in self._rows.total(counts)])
+        return low + (last + 1) * width, low + last * width
 
     def _weights(self, losses: Floats, top: float) -> Floats:
-        weights: Floats = np.exp(np.minimum(self._what.tilt * (losses - top), 0.0))
+        weights: Floats = np.exp(np.minimum(self._what.tilt * losses - top, 0.0))
         return weights
 
     def _losses(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[Floats]:

@@ -1,0 +1,204 @@
+"""Rows on a Dask cluster, or on Dask's threads: they are rounded where they are, and only sums travel.
+
+Each block of a Dask array or DataFrame becomes :class:`~dpsk.data.stored.StoredRows` in a worker's memory, with what it
+remembers of its rows. A pass sends a kernel to every block and adds the sums up as a tree. Noise is drawn by whoever
+called. A block that is lost with its worker is read, rounded and summed again by another: sums of integers are the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mechanisms.exact import Floats, Integers
+from .arrays import ArrayRows, RawRows, require_rows
+from .rows import Kernel, Labels, Matrix
+from .stored import StoredRows
+from .tables import Coding, Table, all_labels
+
+__all__ = ["DaskRows", "DaskTable", "is_dask", "map_rows", "require_table"]
+
+_FAN_IN = 16  # sums that one task adds up
+
+Check = Callable[[Any, Any], tuple[Matrix, Labels]]
+
+
+def is_dask(X: Any) -> bool:
+    """Return whether this is a collection of Dask; Dask need not be installed."""
+    return hasattr(X, "__dask_graph__")
+
+
+def require_table(X: Any) -> None:
+    """Raise ValueError unless this collection is one of rows and columns."""
+    ndim = getattr(X, "ndim", None)  # of a delayed object, one more delayed object
+    if not isinstance(ndim, int) or ndim != 2 or not hasattr(X, "to_delayed"):
+        raise ValueError(
+            f"X is a Dask collection ({type(X).__name__}), but no Dask array or DataFrame with two dimensions: make it "
+            "one, with dask.array.from_delayed for instance"
+        )
+
+
+class DaskRows:
+    """Rows of which every part is a delayed backend that its worker keeps."""
+
+    shared = False
+
+    def __init__(self, parts: Sequence[Any], lengths: Sequence[int], like: Any) -> None:
+        import dask
+
+        self._parts, self._lengths = dask.persist(*parts), lengths
+        self.n_rows = sum(lengths)
+        self.n_features, self.n_parameters, self.n_classes = like.n_features, like.n_parameters, like.n_classes
+        self.norm_range: tuple[float, float] = like.norm_range
+        self.reach: Floats | None = like.reach
+
+    def total(self, kernel: Kernel) -> Integers:
+        sums = [_task(_total, part, kernel) for part in self._parts]
+        while len(sums) > 1:
+            sums = [_task(sum, sums[a : a + _FAN_IN]) for a in range(0, len(sums), _FAN_IN)]
+        total: Integers = sums[0].compute()
+        return total
+
+    def subset(self, indices: Integers) -> DaskRows:
+        starts = np.concatenate([[0], np.cumsum(self._lengths)])
+        indices = np.sort(indices)
+        cuts = np.searchsorted(indices, starts)
+        parts, lengths = [], []
+        for k, part in enumerate(self._parts):
+            chosen = indices[cuts[k] : cuts[k + 1]] - starts[k]
+            if len(chosen) or (k == 0 and not len(indices)):  # a part without rows still knows the shape of its sums
+                parts.append(_task(_subset, part, chosen.astype(np.uint32)))
+                lengths.append(len(chosen))
+        return DaskRows(parts, lengths, self)
+
+
+class DaskTable(Table):
+    """A Dask array or DataFrame, and its labels.
+
+    ``check`` returns rows and labels of a block as arrays, or raises ValueError. All blocks are checked at once, before
+    anything else; problems are returned rather than raised, because Dask logs what a failing task was given.
+    """
+
+    def __init__(self, X: Any, y: Any, check: Check) -> None:
+        import dask
+
+        pairs = list(zip(*_aligned(X, y), strict=True))
+        facts = dask.compute(*(_task(_facts, check, *pair) for pair in pairs))
+        for k, fact in enumerate(facts):
+            if isinstance(fact, str):
+                raise ValueError(f"{fact} (in block {k} of {len(pairs)})")
+        widths = {shape[1] for shape, _ in facts}
+        if len(widths) > 1:
+            raise ValueError(f"blocks of X have different numbers of columns: {sorted(widths)}")
+        full = [(pair, shape) for pair, (shape, _) in zip(pairs, facts, strict=True) if shape[0]]
+        self._check, self._pairs, self._shapes = check, [pair for pair, _ in full], [shape for _, shape in full]
+        self.shape = sum(n for n, _ in self._shapes), widths.pop()
+        require_rows(self.shape[0])
+        self._seen = all_labels([labels for (n, _), labels in facts if n])
+
+    def seen(self) -> NDArray[Any]:
+        return np.unique(self._seen)
+
+    def raw(self) -> DaskRows:
+        return self._made(_raw_rows, RawRows(np.zeros((1, self.shape[1]))))
+
+    def rows(self, coding: Coding, **options: Any) -> DaskRows:
+        options.pop("row_major", None)
+        like = ArrayRows(np.zeros((1, self.shape[1])), np.ones(1, dtype=int), **options)
+        return self._made(_grid_rows, like, coding, options)
+
+    def _made(self, make: Callable[..., Any], like: Any, *how: Any) -> DaskRows:
+        pairs = zip(self._pairs, self._shapes, strict=True)
+        parts = [_task(make, self._check, *pair, shape, *how) for pair, shape in pairs]
+        return DaskRows(parts, [n for n, _ in self._shapes], like)
+
+
+def map_rows(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
+    """Return a Dask array of what ``function`` makes of each block: a number per row, or so many ``columns``."""
+    import dask.array as da
+
+    lengths = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * X.npartitions
+    shapes = [(n,) if columns is None else (n, columns) for n in lengths]
+    blocks = [_task(function, block) for block in _blocks(X)]
+    made = [da.from_delayed(block, shape, dtype=dtype) for block, shape in zip(blocks, shapes, strict=True)]
+    return da.concatenate(made, allow_unknown_chunksizes=True)
+
+
+def _task(function: Callable[..., Any], *arguments: Any) -> Any:
+    from dask import delayed
+
+    return delayed(function, pure=False, traverse=False)(*arguments)
+
+
+def _blocks(X: Any) -> list[Any]:
+    is_array = hasattr(X, "chunks")
+    if is_array and len(X.chunks) == 2 and len(X.chunks[1]) > 1:
+        X = X.rechunk({1: -1})  # whole rows
+    # optimised, two columns of a file may be cut differently
+    return list(np.ravel(X.to_delayed(optimize_graph=is_array)))
+
+
+def _aligned(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
+    """Return the blocks of X and y, cut at the same rows as far as can be told."""
+    import dask.array as da
+
+    known = X.chunks[0] if hasattr(X, "chunks") and not np.isnan(X.chunks[0]).any() else None
+    if not is_dask(y) and known is not None:
+        y = np.asarray(y)
+        if y.ndim == 1:
+            y = da.from_array(y, chunks=-1)
+    if not is_dask(y) or getattr(y, "ndim", 0) != 1:
+        raise ValueError("y must be a Dask array or Series with one dimension, cut at the same rows as X")
+    if known is not None and hasattr(y, "chunks") and not np.isnan(y.chunks[0]).any():
+        if sum(known) != len(y):
+            raise ValueError(f"Found input variables with inconsistent numbers of samples: {[sum(known), len(y)]}")
+        y = y.rechunk((known,))
+    blocks = _blocks(X), _blocks(y)
+    if len(blocks[0]) != len(blocks[1]):
+        raise ValueError(
+            f"X has {len(blocks[0])} blocks and y {len(blocks[1])}, and where they are cut is not known: take both "
+            "from one DataFrame, or call compute_chunk_sizes() on both first"
+        )
+    return blocks
+
+
+def _facts(check: Check, X: Any, y: Any) -> tuple[tuple[int, int], NDArray[Any]] | str:
+    try:
+        X, y = check(X, y)
+    except ValueError as problem:
+        return str(problem)
+    return X.shape, np.unique(y)
+
+
+def _checked(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> tuple[Matrix, Labels]:
+    X, y = check(X, y)
+    if X.shape != shape:
+        raise ValueError(
+            f"a block of X had the shape {shape} and now has {X.shape}: its source must give the same rows every time"
+        )
+    return X, y
+
+
+def _raw_rows(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> RawRows:
+    return RawRows(_checked(check, X, y, shape)[0])
+
+
+def _grid_rows(
+    check: Check, X: Any, y: Any, shape: tuple[int, int], coding: Coding, options: dict[str, Any]
+) -> StoredRows:
+    X, y = _checked(check, X, y, shape)
+    return StoredRows([X], coding(y), on_disk=False, **options)
+
+
+def _total(rows: Any, kernel: Kernel) -> Integers:
+    with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
+        total: Integers = rows.total(kernel)
+    return total
+
+
+def _subset(rows: Any, indices: Any) -> Any:
+    return rows.subset(indices.astype(np.int64))

@@ -1,0 +1,226 @@
+"""Rows that are rounded once and kept small: in half the memory, or in a temporary file and hardly any."""
+
+from __future__ import annotations
+
+import mmap
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+
+from ..mechanisms.exact import Integers
+from .arrays import ArrayRows, require_rows
+from .grid import CENTRED_CHUNK_ROWS
+from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
+
+__all__ = ["Scratch", "StoredRows", "blocks_of", "require_room"]
+
+_BLOCK_ENTRIES = 2**20  # of rows that are turned into floats at a time: they stay in cache
+_FEWEST_ROWS = 1024
+_ALIGNMENT = 64
+_ELSEWHERE = "Set the environment variable TMPDIR to a folder with more room before Python starts"
+
+
+def blocks_of(X: Matrix) -> Iterator[slice]:
+    """Yield slices of rows that are worked on at a time."""
+    n, d = X.shape
+    rows = CENTRED_CHUNK_ROWS
+    while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * d > _BLOCK_ENTRIES:
+        rows //= 2
+    return (slice(a, min(a + rows, n)) for a in range(0, n, rows))
+
+
+def require_room(n_bytes: float) -> None:
+    """Raise ValueError if the folder for temporary files has not this much room."""
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if n_bytes > free:
+        raise ValueError(
+            f"rounded rows need up to {n_bytes / 1e9:.1f} GB in {folder}, where {free / 1e9:.1f} GB are free. "
+            + _ELSEWHERE
+        )
+
+
+class Scratch:
+    """Arrays that are written to a temporary file one after the other, then read as if they lay in memory.
+
+    Used as a context. The file has no name (where the system allows that) and nobody else may open it; it is gone when
+    its arrays are.
+    They are written rather than assigned to a mapping: a full disk is then an error, not the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(prefix="dpsk-", buffering=0)  # noqa: SIM115 - closed when the scratch is
+        self._placed: list[tuple[int, Any, tuple[int, ...], bool]] = []
+
+    def __enter__(self) -> Scratch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, array: NDArray[Any]) -> None:
+        """Append an array of one or two dimensions, with its columns side by side if that is how they lie."""
+        columns_first = array.ndim == 2 and not array.flags.c_contiguous and array.flags.f_contiguous
+        flat = array.T if columns_first else np.ascontiguousarray(array)
+        self._append(bytes(-self._file.tell() % _ALIGNMENT))
+        self._placed.append((self._file.tell(), array.dtype, array.shape, columns_first))
+        self._append(flat.reshape(-1).view(np.uint8).data)
+
+    def _append(self, data: Any) -> None:
+        """Write all of it: a file without a buffer, which is ten times faster here, may take less at a time."""
+        while len(data):
+            try:
+                written = self._file.write(data)
+            except OSError as error:
+                raise OSError(f"writing rows to a temporary file failed ({error.strerror}). {_ELSEWHERE}") from None
+            data = data[written:]
+
+    def read(self) -> list[NDArray[Any]]:
+        """Return all arrays, as views of the file that nobody can write to. They outlast this object."""
+        size = self._file.tell()
+        mapped: Any = mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ) if size else b""
+        views = []
+        for at, dtype, shape, columns_first in self._placed:
+            flat = np.frombuffer(mapped, dtype, int(np.prod(shape)), at) if np.prod(shape) else np.zeros(0, dtype)
+            views.append(flat.reshape(shape[::-1]).T if columns_first else flat.reshape(shape))
+        return views
+
+
+class _Stored:
+    """A chunk whose units are kept in single precision: they have 19 bits, so nothing is lost."""
+
+    def __init__(self, chunk: Chunk, first: int, kept: list[NDArray[Any]], at: slice) -> None:
+        self._length, self._shape, self.sparse = len(chunk), chunk.units.shape, chunk.sparse
+        self._n_classes, self._offset, self._first = chunk.n_classes, chunk.offset, first
+        self._kept, self._at, self._memory = kept, at, Memory()
+
+    @staticmethod
+    def arrays(chunk: Chunk) -> list[NDArray[Any]]:
+        """Return what has to be kept of a chunk."""
+        units = chunk.units
+        parts = [units.data, units.indices, units.indptr] if chunk.sparse else [units]
+        facts = [chunk.scale, chunk.norm, chunk.y] + ([] if chunk.constant is None else [chunk.constant])
+        return [parts[0].astype(np.float32), *parts[1:], *facts]
+
+    def __len__(self) -> int:
+        return self._length
+
+    def load(self) -> Chunk:
+        """Return the chunk. It remembers its products from one time to the next."""
+        return self._chunk(None, self._memory, self._first)
+
+    def take(self, indices: Integers) -> _Some:
+        """Return these rows, to be made a chunk when they are needed."""
+        return _Some([(self, indices)])
+
+    def some(self, indices: Integers) -> Chunk:
+        """Return a chunk of these rows."""
+        return self._chunk(indices, Memory(), -1)
+
+    def _chunk(self, indices: Integers | None, memory: Memory, first: int) -> Chunk:
+        arrays = self._kept[self._at]
+        units: Matrix = sp.csr_matrix(tuple(arrays[:3]), self._shape) if self.sparse else arrays[0]
+        facts = arrays[3 if self.sparse else 1 :]
+        if indices is not None:
+            units, facts = units[indices], [fact[indices] for fact in facts]
+        scale, norm, y, *constant = facts
+        ones = constant[0] if constant else None
+        return Chunk(units.astype(np.float64), ones, scale, norm, y, self._n_classes, memory, self._offset, first)
+
+
+class _Some:
+    """Some rows of stored chunks, which become one chunk for as long as it is needed."""
+
+    def __init__(self, picks: list[tuple[_Stored, Integers]]) -> None:
+        self._picks, self._memory, self.sparse = picks, Memory(), picks[0][0].sparse
+
+    def __len__(self) -> int:
+        return sum(len(indices) for _, indices in self._picks)
+
+    def load(self) -> Chunk:
+        """Return the rows. They remember their products from one time to the next."""
+        chunks = [part.some(indices) for part, indices in self._picks]
+        chunk = chunks[0] if len(chunks) == 1 else Chunk.joined(chunks)
+        chunk.memory = self._memory
+        return chunk
+
+    def take(self, indices: Integers) -> _Some:
+        """Return some of them."""
+        ends = np.cumsum([len(picked) for _, picked in self._picks])
+        which = np.searchsorted(ends, indices, side="right")
+        starts = ends - [len(picked) for _, picked in self._picks]
+        return _Some([(part, picked[indices[which == k] - starts[k]]) for k, (part, picked) in enumerate(self._picks)])
+
+    @staticmethod
+    def joined(parts: list[_Some]) -> _Some:
+        """Return the rows of all parts."""
+        return _Some([pick for part in parts for pick in part._picks])
+
+
+class StoredRows(ChunkRows):
+    """Rows of blocks, rounded once as :class:`ArrayRows` rounds them and kept in single precision.
+
+    Parameters
+    ----------
+    blocks : sequence of arrays or CSR matrices
+        The rows, one block after the other; memory-mapped ones are read a few thousand rows at a time.
+    y : array
+        The labels of all rows.
+    on_disk : bool
+        Whether they are kept in a temporary file, so that nothing but what is remembered of each row in the course of a
+        fit (its scores) takes memory; or in memory.
+    **options
+        As for :class:`ArrayRows`, but ``row_major``: dense rows always lie side by side.
+    """
+
+    def __init__(self, blocks: Sequence[Matrix], y: Labels, *, on_disk: bool, **options: Any) -> None:
+        require_rows(len(y))
+        kept, stored, facts, count = list[NDArray[Any]](), list[_Stored](), None, 0
+        with Scratch() if on_disk else nullcontext() as scratch:
+            keep = kept.append if scratch is None else scratch.write
+            for start, rows in _rounded(blocks, np.asarray(y), options):
+                for chunk in rows._chunks():
+                    arrays = _Stored.arrays(chunk)
+                    stored.append(_Stored(chunk, start + chunk.first, kept, slice(count, count + len(arrays))))
+                    count += len(arrays)
+                    for array in arrays:
+                        keep(array)
+                facts = rows.n_features, rows.n_parameters, rows.norm_range, rows.reach, rows.n_classes
+            if scratch is not None:
+                kept.extend(scratch.read())
+        if facts is None:
+            raise ValueError("there are labels, but no blocks of rows")
+        super().__init__(lambda: stored, len(y), *facts)
+
+
+def _rounded(blocks: Sequence[Matrix], y: Labels, options: dict[str, Any]) -> Iterator[tuple[int, ArrayRows]]:
+    """Yield the position of some rows and these rows on their grid, in order; by as many threads as joblib is told."""
+
+    def pieces() -> Iterator[tuple[int, Matrix]]:
+        start = 0
+        for block in blocks:
+            for rows in blocks_of(block):
+                yield start + rows.start, block[rows]
+            start += block.shape[0]
+
+    def on_grid(start: int, X: Matrix) -> tuple[int, ArrayRows]:
+        # rows lie side by side: they are written faster so, and multiplied as fast
+        return start, ArrayRows(X, y[start : start + X.shape[0]], **{**options, "row_major": True})
+
+    jobs = n_threads()
+    if jobs == 1:
+        yield from (on_grid(*piece) for piece in pieces())
+        return
+    todo = pieces()
+    with Parallel(n_jobs=jobs, backend="threading", return_as="generator") as parallel:
+        # a few at a time: a disk that is slower than the threads must not fill the memory
+        while some := list(islice(todo, 2 * jobs)):
+            yield from parallel(delayed(on_grid)(*piece) for piece in some)

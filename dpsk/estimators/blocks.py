@@ -1,0 +1,59 @@
+"""Predictions block by block: for memory-mapped arrays, Chunks, and Dask collections."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..data import Chunks, is_dask, map_rows, require_table
+from ..data.stored import blocks_of
+from .validation import is_mapped
+
+__all__ = ["by_blocks"]
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def by_blocks(method: Method) -> Method:
+    """Let a method that predicts for an array take a memory-mapped one, Chunks or a Dask collection as well.
+
+    The results are an array, and for Dask a Dask array that is computed when it is asked for.
+    """
+
+    @wraps(method)
+    def predict(self: Any, X: Any) -> Any:
+        if is_dask(X):
+            return _on_dask(self, method.__name__, X)
+        if isinstance(X, Chunks):
+            found = [predict(self, block) for block, _ in X if np.shape(block)[:1] != (0,)]
+            if not found:
+                raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
+            return np.concatenate(found)
+        if is_mapped(X):
+            return np.concatenate([method(self, np.asarray(X[rows])) for rows in blocks_of(X)])
+        return method(self, X)
+
+    return cast(Method, predict)
+
+
+def _on_dask(model: Any, method: str, X: Any) -> Any:
+    check_is_fitted(model, "coef_")
+    require_table(X)
+    validate_data(model, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=False, skip_check_array=True)
+    model = copy.copy(model)
+    model.ledger = None  # what travels predicts, and does nothing else
+    n_classes = len(model.classes_)
+    columns = n_classes if method in ("predict_proba", "predict_log_proba") or n_classes > 2 else None
+    columns, dtype = (None, model.classes_.dtype) if method == "predict" else (columns, np.dtype(float))
+    none = np.empty((0,) if columns is None else (0, columns), dtype)
+    return map_rows(partial(_predicted, model, method, none), X, columns, dtype)
+
+
+def _predicted(model: Any, method: str, none: Any, block: Any) -> Any:
+    return getattr(model, method)(block) if block.shape[0] else none  # blocks may be empty, arrays may not
