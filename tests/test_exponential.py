@@ -172,6 +172,20 @@ def test_no_exponent_is_ever_negative(loss, kind):
     assert closest < 3  # nor is the envelope far away
 
 
+@pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**20, 2.0**40])
+def test_second_derivatives_are_as_exact_as_the_envelope_needs_in_whatever_units(unit):
+    """Off by more, in any direction, the quadratic form would not be a lower bound."""
+    X = np.array([[1.0, 0.25, 0.0], [1.0, 0.5, -0.125], [-0.5, 1.0, 1.0]])[np.arange(300) % 3] * unit
+    y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
+    rows = ArrayRows(X, y, fit_intercept=False)
+    what = prepared(rows, longest=2 * unit, penalty=3.0 * unit**2, radius=0.5 / unit, inside=0.2 / unit, eta=50.0)
+    draw = _Draw(what, rows)
+    for at in (np.zeros(3), np.array([0.25, -0.5, 0.125]) / unit):
+        exact = X.T @ (Logistic().curvature(X @ at)[:, None] * X)
+        error = np.linalg.norm(draw._second(at) - exact, 2)
+        assert error <= what.n_rows * what.objective.beta * 2.0**-38
+
+
 def test_losses_rise_as_the_docstring_says():
     rng = np.random.default_rng(0)
     m, delta = rng.normal(size=10_000) * 5, rng.normal(size=10_000) * 5
