@@ -172,6 +172,37 @@ def test_no_exponent_is_ever_negative(loss, kind):
     assert closest < 3  # nor is the envelope far away
 
 
+def test_the_envelope_holds_across_the_ball_where_second_derivatives_fall_as_fast_as_they_can():
+    """Rows far on one side and one row far on the other, with the minimum at the edge of the ball."""
+    X, y = np.ones((149, 1)), np.append(np.ones(148), -1.0)
+    rows = ArrayRows(X, y, fit_intercept=False)
+    options = {"longest": 1.01, "penalty": 1e-3, "radius": 2.0, "localized": True}
+    what = prepared(rows, eta=1000.0, centre=(7.0,), **options)
+    draw, nearest = _Draw(what, rows), math.inf
+    for w in np.linspace(5.0, 8.99, 60):
+        k = np.rint(np.array([w]) / what.grid).astype(np.int64)
+        form = draw._pivots[0] / 2 * float(k[0] - draw._c[0]) ** 2
+        over = float(draw.exponent(k)) - form - draw._most
+        assert over >= 0
+        nearest = min(nearest, over / max(form, 1.0) if w > 8 else math.inf)
+    assert nearest < 0.2
+
+
+def test_no_linear_function_falls_more_in_the_ball():
+    rng = np.random.default_rng(0)
+    rows, largest = ArrayRows(*some_rows(2), fit_intercept=False), 0.0
+    what = prepared(rows, centre=(1.0, 2.0), localized=True, radius=2.0)
+    draw = _Draw(what, rows)
+    for _ in range(200):
+        shift, gradient = rng.normal(size=2), rng.normal(size=2)
+        shift *= rng.choice([0.0, 0.3, 0.999]) * 2.0 / np.linalg.norm(shift)
+        falls = gradient @ shift + 2.0 * np.linalg.norm(gradient)  # where the ball ends against the gradient
+        bound = draw._steepest_fall(np.array(what.centre) + shift, gradient)
+        assert falls <= bound * (1 + 1e-9)
+        largest = max(largest, falls / bound)
+    assert largest > 0.9
+
+
 @pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**20, 2.0**40])
 def test_second_derivatives_are_as_exact_as_the_envelope_needs_in_whatever_units(unit):
     """Off by more, in any direction, the quadratic form would not be a lower bound."""
