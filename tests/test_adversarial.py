@@ -14,7 +14,7 @@ from test_minimizers import COLUMNS, KINDS, STORES, data, example, longest_colum
 
 from dpsk.data import ArrayRows
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, SquaredHinge
-from dpsk.queries import AttackedSum, Minimizer
+from dpsk.queries import AttackedSum, Minimizer, RegularizedSum
 from dpsk.queries.descent import METHODS
 from dpsk.queries.objectives import two_parts
 from dpsk.testing import check_query
@@ -263,6 +263,21 @@ def test_gradients_are_computed_to_within_the_error(loss, kind, norm):
             with mpmath.workdps(60), np.errstate(all="ignore"):
                 error = exact_gradient(what, rows, sum(two_parts(w))) - what.over(rows).gradient(w)
                 assert longest_column(error) < what.rounding()
+
+
+def test_margins_that_are_small_beside_their_terms_are_covered():
+    """A score and its attack nearly cancel: then relative errors of slopes are large."""
+    rows = ArrayRows(np.ones((8, 1)), np.ones(8))
+    what = of_rows(HuberHinge(0.2), rows, 2, radius=1.0, clip=9.0, penalty=1e-3).objective
+    largest, rng = 0.0, np.random.default_rng(0)
+    for w in 3 * what.n_rows * what.clip / what.penalty * rng.uniform(0.3, 0.7, 20):
+        constant = 1 - (w - what.norms(np.array([[w], [0.0]]))[0][0])
+        at = np.array([[w], [constant]])
+        with mpmath.workdps(60):
+            error = longest_column(exact_gradient(what, rows, sum(two_parts(at))) - what.over(rows).gradient(at))
+        assert error < what.rounding()
+        largest = max(largest, error)
+    assert largest > 1.1 * RegularizedSum.rounding(what)  # what covers a plain sum is not enough
 
 
 @each_norm
