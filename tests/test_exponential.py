@@ -188,6 +188,17 @@ def test_the_envelope_holds_across_the_ball_where_second_derivatives_fall_as_fas
     assert nearest < 0.2
 
 
+@pytest.mark.parametrize("fine", [2.0**-8, 0.6])
+def test_the_first_coin_never_needs_a_chance_above_one(fine, monkeypatch):
+    monkeypatch.setattr(exponential, "_FINE", fine)
+    rows = ArrayRows(*some_rows(3), fit_intercept=False)
+    draw, most = _Draw(prepared(rows), rows), 0.0
+    for pivot, scale in zip(draw._pivots, draw._scales, strict=True):
+        d = np.arange(60 * scale)
+        most += (d / scale - pivot / 2 * np.maximum(d - 0.5, 0) ** 2).max()  # a mean is rounded by 1/2 at most
+    assert most <= draw._most
+
+
 def test_no_linear_function_falls_more_in_the_ball():
     rng = np.random.default_rng(0)
     rows, largest = ArrayRows(*some_rows(2), fit_intercept=False), 0.0
@@ -280,16 +291,17 @@ def test_probabilities_of_neighbours_keep_the_cost(adjacency, centre, monkeypatc
 def test_whatever_a_loss_returns_a_row_adds_no_more_than_the_range():
     class Wild(Logistic):
         def phi(self, margin):
-            return np.where(np.abs(margin) > 0.3, 1e300 * np.sign(margin), np.nan)
+            return np.where(np.abs(margin) > 0.3, -1e300 * np.sign(margin), np.nan)
 
-    rows = ArrayRows(*some_rows(1, 1), fit_intercept=False)
+    rows = ArrayRows(np.ones((1, 1)), np.ones(1), fit_intercept=False)
     calm = prepared(rows)
     draw = _Draw(calm, rows)
     vars(calm)["objective"] = replace(calm.objective, loss=Wild())
+    points = np.rint(np.linspace(-1, 1, 19) * calm.radius / calm.grid).astype(np.int64)
     with np.errstate(all="ignore"):
-        found = [draw.exponent(np.array([k])) for k in range(-9, 9)]
-    of_penalty = calm.strength * calm.penalty / 2 * (9 * calm.grid) ** 2
-    assert max(found) - min(found) <= calm.eta + of_penalty + 1e-9
+        found = np.array([float(draw.exponent(k)) for k in points[:, None]])
+    of_loss = found - calm.strength * calm.penalty / 2 * (points * calm.grid) ** 2
+    assert np.ptp(of_loss) == pytest.approx(calm.eta)
 
 
 # -------------------------------------------------------------------------------------------------- the solver
