@@ -12,6 +12,7 @@ from test_descent import GARBAGE
 from test_minimizer import found, labels, other_label, reached, weights
 from test_minimizers import COLUMNS, KINDS, STORES, data, example, longest_column
 
+from dpsk import OutputPerturbationLogisticRegression
 from dpsk.data import ArrayRows
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.queries import AttackedSum, Minimizer, RegularizedSum
@@ -374,3 +375,15 @@ def test_kinks_of_losses_other_norms_and_no_attack_are_refused():
     for bad in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="attack_radius"):
             attacked(Logistic(), 10, 3, 2, radius=bad)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_estimator_leaves_its_own_constant_alone_and_no_column(fit_intercept):
+    """Two columns that are the same get the same weight, unless one of them is not attacked."""
+    column = np.random.default_rng(0).choice([-0.5, 0.5], 400)
+    X, y = np.stack([column, column], axis=1), (column > 0).astype(int)
+    options = {"objective": "adversarial", "attack_norm": math.inf, "attack_radius": 0.2, "alpha": 0.01}
+    model = OutputPerturbationLogisticRegression(1e6, fit_intercept=fit_intercept, random_state=0, **options).fit(X, y)
+    first, last = model.coef_[0]
+    assert last > 0.1
+    assert first == pytest.approx(last, rel=1e-2)
