@@ -12,9 +12,10 @@ from test_descent import GARBAGE
 from test_minimizer import found, labels, other_label, reached, weights
 from test_minimizers import COLUMNS, KINDS, STORES, data, example, longest_column
 
+from dpsk import OutputPerturbationLogisticRegression
 from dpsk.data import ArrayRows
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, SquaredHinge
-from dpsk.queries import AttackedSum, Minimizer
+from dpsk.queries import AttackedSum, Minimizer, RegularizedSum
 from dpsk.queries.descent import METHODS
 from dpsk.queries.objectives import two_parts
 from dpsk.testing import check_query
@@ -266,6 +267,21 @@ def test_gradients_are_computed_to_within_the_error(loss, kind, norm):
                 assert longest_column(error) < what.rounding()
 
 
+def test_margins_that_are_small_beside_their_terms_are_covered():
+    """A score and its attack nearly cancel: then relative errors of slopes are large."""
+    rows = ArrayRows(np.ones((8, 1)), np.ones(8))
+    what = of_rows(HuberHinge(0.2), rows, 2, radius=1.0, clip=9.0, penalty=1e-3).objective
+    largest, rng = 0.0, np.random.default_rng(0)
+    for w in 3 * what.n_rows * what.clip / what.penalty * rng.uniform(0.3, 0.7, 20):
+        constant = 1 - (w - what.norms(np.array([[w], [0.0]]))[0][0])
+        at = np.array([[w], [constant]])
+        with mpmath.workdps(60):
+            error = longest_column(exact_gradient(what, rows, sum(two_parts(at))) - what.over(rows).gradient(at))
+        assert error < what.rounding()
+        largest = max(largest, error)
+    assert largest > 1.1 * RegularizedSum.rounding(what)  # what covers a plain sum is not enough
+
+
 @each_norm
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_true_gradient_is_within_the_tolerance(kind, norm):
@@ -360,3 +376,15 @@ def test_kinks_of_losses_other_norms_and_no_attack_are_refused():
     for bad in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(ValueError, match="attack_radius"):
             attacked(Logistic(), 10, 3, 2, radius=bad)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_estimator_leaves_its_own_constant_alone_and_no_column(fit_intercept):
+    """Two columns that are the same get the same weight, unless one of them is not attacked."""
+    column = np.random.default_rng(0).choice([-0.5, 0.5], 400)
+    X, y = np.stack([column, column], axis=1), (column > 0).astype(int)
+    options = {"objective": "adversarial", "attack_norm": math.inf, "attack_radius": 0.2, "alpha": 0.01}
+    model = OutputPerturbationLogisticRegression(1e6, fit_intercept=fit_intercept, random_state=0, **options).fit(X, y)
+    first, last = model.coef_[0]
+    assert last > 0.1
+    assert first == pytest.approx(last, rel=1e-2)

@@ -172,6 +172,62 @@ def test_no_exponent_is_ever_negative(loss, kind):
     assert closest < 3  # nor is the envelope far away
 
 
+def test_the_envelope_holds_across_the_ball_where_second_derivatives_fall_as_fast_as_they_can():
+    """Rows far on one side and one row far on the other, with the minimum at the edge of the ball."""
+    X, y = np.ones((149, 1)), np.append(np.ones(148), -1.0)
+    rows = ArrayRows(X, y, fit_intercept=False)
+    options = {"longest": 1.01, "penalty": 1e-3, "radius": 2.0, "localized": True}
+    what = prepared(rows, eta=1000.0, centre=(7.0,), **options)
+    draw, nearest = _Draw(what, rows), math.inf
+    for w in np.linspace(5.0, 8.99, 60):
+        k = np.rint(np.array([w]) / what.grid).astype(np.int64)
+        form = draw._pivots[0] / 2 * float(k[0] - draw._c[0]) ** 2
+        over = float(draw.exponent(k)) - form - draw._most
+        assert over >= 0
+        nearest = min(nearest, over / max(form, 1.0) if w > 8 else math.inf)
+    assert nearest < 0.2
+
+
+@pytest.mark.parametrize("fine", [2.0**-8, 0.6])
+def test_the_first_coin_never_needs_a_chance_above_one(fine, monkeypatch):
+    monkeypatch.setattr(exponential, "_FINE", fine)
+    rows = ArrayRows(*some_rows(3), fit_intercept=False)
+    draw, most = _Draw(prepared(rows), rows), 0.0
+    for pivot, scale in zip(draw._pivots, draw._scales, strict=True):
+        d = np.arange(60 * scale)
+        most += (d / scale - pivot / 2 * np.maximum(d - 0.5, 0) ** 2).max()  # a mean is rounded by 1/2 at most
+    assert most <= draw._most
+
+
+def test_no_linear_function_falls_more_in_the_ball():
+    rng = np.random.default_rng(0)
+    rows, largest = ArrayRows(*some_rows(2), fit_intercept=False), 0.0
+    what = prepared(rows, centre=(1.0, 2.0), localized=True, radius=2.0)
+    draw = _Draw(what, rows)
+    for _ in range(200):
+        shift, gradient = rng.normal(size=2), rng.normal(size=2)
+        shift *= rng.choice([0.0, 0.3, 0.999]) * 2.0 / np.linalg.norm(shift)
+        falls = gradient @ shift + 2.0 * np.linalg.norm(gradient)  # where the ball ends against the gradient
+        bound = draw._steepest_fall(np.array(what.centre) + shift, gradient)
+        assert falls <= bound * (1 + 1e-9)
+        largest = max(largest, falls / bound)
+    assert largest > 0.9
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 1.0, 2.0**20, 2.0**40])
+def test_second_derivatives_are_as_exact_as_the_envelope_needs_in_whatever_units(unit):
+    """Off by more, in any direction, the quadratic form would not be a lower bound."""
+    X = np.array([[1.0, 0.25, 0.0], [1.0, 0.5, -0.125], [-0.5, 1.0, 1.0]])[np.arange(300) % 3] * unit
+    y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
+    rows = ArrayRows(X, y, fit_intercept=False)
+    what = prepared(rows, longest=2 * unit, penalty=3.0 * unit**2, radius=0.5 / unit, inside=0.2 / unit, eta=50.0)
+    draw = _Draw(what, rows)
+    for at in (np.zeros(3), np.array([0.25, -0.5, 0.125]) / unit):
+        exact = X.T @ (Logistic().curvature(X @ at)[:, None] * X)
+        error = np.linalg.norm(draw._second(at) - exact, 2)
+        assert error <= what.n_rows * what.objective.beta * 2.0**-38
+
+
 def test_losses_rise_as_the_docstring_says():
     rng = np.random.default_rng(0)
     m, delta = rng.normal(size=10_000) * 5, rng.normal(size=10_000) * 5
@@ -235,16 +291,17 @@ def test_probabilities_of_neighbours_keep_the_cost(adjacency, centre, monkeypatc
 def test_whatever_a_loss_returns_a_row_adds_no_more_than_the_range():
     class Wild(Logistic):
         def phi(self, margin):
-            return np.where(np.abs(margin) > 0.3, 1e300 * np.sign(margin), np.nan)
+            return np.where(np.abs(margin) > 0.3, -1e300 * np.sign(margin), np.nan)
 
-    rows = ArrayRows(*some_rows(1, 1), fit_intercept=False)
+    rows = ArrayRows(np.ones((1, 1)), np.ones(1), fit_intercept=False)
     calm = prepared(rows)
     draw = _Draw(calm, rows)
     vars(calm)["objective"] = replace(calm.objective, loss=Wild())
+    points = np.rint(np.linspace(-1, 1, 19) * calm.radius / calm.grid).astype(np.int64)
     with np.errstate(all="ignore"):
-        found = [draw.exponent(np.array([k])) for k in range(-9, 9)]
-    of_penalty = calm.strength * calm.penalty / 2 * (9 * calm.grid) ** 2
-    assert max(found) - min(found) <= calm.eta + of_penalty + 1e-9
+        found = np.array([float(draw.exponent(k)) for k in points[:, None]])
+    of_loss = found - calm.strength * calm.penalty / 2 * (points * calm.grid) ** 2
+    assert np.ptp(of_loss) == pytest.approx(calm.eta)
 
 
 # -------------------------------------------------------------------------------------------------- the solver

@@ -59,14 +59,14 @@ def without_first(X):
 def reached(what, X, y, other_x, other_y):
     """Return the fractions of the promised norms that leaving and replacing the first row reach."""
 
-    def total(X, y):
-        return found(what, ArrayRows(X, y, n_classes=what.objective.n_classes, fit_intercept=False))
+    def rows(X, y):
+        return ArrayRows(X, y, n_classes=what.objective.n_classes, fit_intercept=False)
 
-    whole = total(X, y)
-    replaced = total(np.vstack([other_x, X[1:]]), np.append(other_y, y[1:]))
-    return fractions(what, "zero-out", whole - total(without_first(X), y)) | fractions(
-        what, "replace", whole - replaced
-    )
+    left = rows(X, y).subset(np.arange(1, len(y)))  # not a row of zeros, which has a loss
+    left.n_rows = len(y)
+    whole = found(what, rows(X, y))
+    replaced = found(what, rows(np.vstack([other_x, X[1:]]), np.append(other_y, y[1:])))
+    return fractions(what, "zero-out", whole - found(what, left)) | fractions(what, "replace", whole - replaced)
 
 
 def labels(loss, rng, n):

@@ -127,6 +127,13 @@ def test_the_bound_is_reached_to_within_a_factor_of_two(n):
     assert min(largest.values()) > 0.5
 
 
+def test_the_bound_is_nearly_reached_by_a_row_that_leaves():
+    """A row whose loss is large leaves others whose gradients are the opposite: here 1 - exp(-tilt A) counts."""
+    what = tilted(HuberHinge(), 100, 1, 1.0, clip=1.0, longest=1.0, penalty=300.0)
+    X = np.append(-1.0, np.ones(99))[:, None]
+    assert reached(what, X, np.ones(100), X[0], 1.0)["zero-out", "l2"] > 0.95
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_random_rows_of_any_size_stay_within_the_sensitivity(loss):
     rng = np.random.default_rng(1)
@@ -213,7 +220,8 @@ def test_the_identity_in_the_papers_proof_does_not_hold():
 @pytest.mark.parametrize("loss", LOSSES[:4], ids=repr)
 def test_losses_at_minimisers_are_where_the_bound_says(loss):
     rng, nearest = np.random.default_rng(2), 0.0
-    for n, penalty, clip in ((1, 0.5, 9.0), (10, 1.0, 9.0), (10, 1.0, 0.3), (200, 2.0, 0.5), (200, 400.0, 9.0)):
+    cases = (1, 0.5, 9.0), (10, 1.0, 9.0), (10, 1.0, 0.3), (200, 2.0, 0.5), (200, 400.0, 9.0), (10, 99.0, 0.05)
+    for n, penalty, clip in cases:
         what = tilted(loss, n, 3, 1.0, penalty=penalty, clip=clip, longest=1.0).objective
         (lowest, highest), one = what.losses, what.one
         directions = rng.normal(size=(400, 3))
@@ -268,7 +276,7 @@ def exact_gradient(what, rows, w):
 def test_gradients_are_computed_to_within_the_error(loss, kind):
     X, y = data(kind, loss)
     X, y, rng = X[:15], y[:15], np.random.default_rng(3)
-    for tilt, clip in ((5.0, 0.4), (100.0, 1.5)):
+    for tilt, clip in ((5.0, 0.4), (100.0, 1.5), (1e6, 1.5)):
         rows = ArrayRows(X, y, n_classes=loss.n_classes)
         what = of_rows(loss, rows, tilt, clip=clip).objective
         for size in (1e-9, 1.0, 3 * what.n_rows * what.clip / what.penalty):

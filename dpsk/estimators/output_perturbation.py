@@ -42,8 +42,9 @@ _OBJECTIVE = """objective : {"erm", "tilted", "adversarial"}, default="erm"
     tilt : float > 0, default=1.0
         For ``objective="tilted"``. The larger it is, the more the largest losses count, and the more noise is needed.
     attack_radius : float > 0, default=0.1
-        For ``objective="adversarial"``: how far rows can be moved, in the units that are fitted: those of X, or widths
-        of ``bounds``, or standard deviations.
+        For ``objective="adversarial"``: how far rows can be moved, in the units that are fitted. These are those of X,
+        after long rows are scaled down to ``data_norm``; with ``bounds`` a column's unit is the distance from 0 (or the
+        bound nearest to it) to its farther bound, and with ``standardize`` roughly its standard deviation.
     attack_norm : {2, inf}, default=2
         The norm of that distance: the l2 norm of all changes, or the largest change of any column."""
 _MECHANISM = """mechanism : {"noise", "exponential", "localization"}, default="noise"

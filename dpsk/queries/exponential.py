@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cholesky
 from scipy.special import gammainc, gammainccinv
 
-from ..data.grid import UNIT_BITS, power_of_two_above
+from ..data.grid import power_of_two_above
 from ..data.private import NoisyQuery
 from ..data.rows import Chunk, Rows
 from ..losses import Loss
@@ -264,7 +264,8 @@ class _Draw:
         """Return the Hessian of the losses, each entry exact to the last limb of a sum."""
         objective, parts = self.what.objective, two_parts(at[:, None])
         line = self._sums._line(*parts)
-        largest = objective.one.smoothness * objective.longest * 2.0**UNIT_BITS / objective.clip
+        # nothing is cut off: an entry of phi'' x x^T is that large at most
+        largest = objective.one.smoothness * objective.longest**2 / objective.clip * (1 + 2.0**-20)
 
         sums = self._sums
 
