@@ -162,7 +162,7 @@ def test_the_constant_is_not_attacked():
 def test_random_rows_of_any_size_stay_within_the_sensitivity(loss, norm):
     rng = np.random.default_rng(0)
     for trial in range(10):
-        n, d = int(rng.integers(1, 12)), int(rng.integers(1, 5))
+        n, d = int(rng.integers(2, 12)), int(rng.integers(1, 5))
         X = rng.normal(size=(n, d)) * 10.0 ** rng.choice([-3, 0, 0, 0, 3, 100], (n, 1))
         X[:, -1] = 1
         y, x = labels(loss, rng, n), rng.normal(size=d) * 10.0 ** rng.choice([-3, 0, 100])

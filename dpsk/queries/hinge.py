@@ -86,8 +86,9 @@ class _Dual:
         if not rows.shared:
             raise ValueError("the minimum of a hinge is found in one process, with a number for every row at hand")
         self.what, self._gap, self._rows = what, gap, rows
-        self._sums, self.steepest = SumOverRows(what, rows), np.empty((rows.n_rows, what.shape[1]))
-        self.labels = np.empty_like(self.steepest)
+        # a row that left has a slope of 0
+        self._sums, self.steepest = SumOverRows(what, rows), np.zeros((rows.n_rows, what.shape[1]))
+        self.labels = np.zeros_like(self.steepest)
 
         def facts(chunk: Chunk, at: slice) -> None:
             _, factor, limit = self._sums.scales(chunk)
@@ -105,7 +106,7 @@ class _Dual:
 
     def margins(self, w: Floats) -> Floats:
         """Return the margins of the shortened rows."""
-        scores = np.empty_like(self.steepest)
+        scores = np.zeros_like(self.steepest)
 
         def look(chunk: Chunk, at: slice) -> None:
             scores[at] = self._sums.scores(chunk, w)
