@@ -313,9 +313,9 @@ def test_fits_and_scores_see_the_rows_of_their_share_only(monkeypatch):
     rows = {"fit": [], "score": []}
 
     class Witness(DPLogisticRegression):
-        def _learn(self, X, *rest):
-            rows["fit"].append(set(X[:, 0].tolist()))
-            return super()._learn(X, *rest)
+        def _learn(self, table, *rest):
+            rows["fit"].append(set(table.X[:, 0].tolist()))
+            return super()._learn(table, *rest)
 
         def predict(self, X):
             rows["score"].append(set(X[:, 0].tolist()))

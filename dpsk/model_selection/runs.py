@@ -225,7 +225,7 @@ def _has_draws(values: Any) -> bool:
     if not hasattr(values, "rvs"):
         return False
     try:
-        values.rvs(random_state=generator_for(bits_for(0)))
+        copy.deepcopy(values).rvs(random_state=generator_for(bits_for(0)))
     except TypeError:
         return False
     return True
