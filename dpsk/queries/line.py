@@ -152,7 +152,7 @@ class _MarginTable:
                 at, index, found = (np.zeros((len(multiples), width), b.dtype) for b in (at, index, found))
             np.multiply(factors, slope[a : a + width], out=at)
             at += origin[a : a + width]
-            np.minimum(np.maximum(at, 0, out=at), last, out=at)
+            np.clip(at, 0, last, out=at)  # maximum and minimum with a number take seven times as long
             np.copyto(index, at, casting="unsafe")
             np.take(self.values, index, out=found, mode="wrap")  # all are in range; this mode is the fastest
             if width == _BLOCK:
@@ -165,7 +165,7 @@ class _MarginTable:
 
 def in_single(x: Floats) -> NDArray[np.float32]:
     """Return ``x`` in single precision, bounded and without NaN: any position it leads to can be clipped."""
-    single = np.minimum(np.maximum(x, -(2.0**60)), 2.0**60).astype(np.float32)
+    single = np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
     unknown = np.isnan(single)
     if unknown.any():
         single[unknown] = 0
