@@ -402,7 +402,8 @@ class ChunkRows:
 
 def n_threads() -> int:
     """Return how many threads joblib is told to use: one, unless somebody asked for more."""
-    return min(int(effective_n_jobs(None)), int(cpu_count()))
+    jobs = int(effective_n_jobs(None))
+    return 1 if jobs == 1 else min(jobs, int(cpu_count()))  # counting reads files, and every pass asks
 
 
 class _Shared:
