@@ -242,11 +242,11 @@ class PrivateData:
         return batch
 
     def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
-        """Pay for ``mechanisms`` on a fresh secret batch, all together, then draw it.
+        """Pay for ``mechanisms`` on a fresh secret batch, all together, then hand it out.
 
         Each of them opens one sealed statistic of the batch, until something else is paid for: batches follow one
-        another and never overlap. Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price
-        does not fit.
+        another and never overlap. Raises :class:`~dpsk.privacy.BudgetExhausted` before a batch is handed out if the
+        price does not fit.
         """
         poisson = sampling.scheme == "poisson"
         if poisson and sampling.rate < 1 and self.adjacency != "zero-out":
