@@ -27,6 +27,8 @@ def main(arguments: list[str] | None = None) -> None:
     )
     run.add_argument("name", choices=[*figures.FIGURES, *figures.SCRIPTS], metavar="NAME")
     options, rest = parser.parse_known_args(arguments)
+    if rest and options.command != "run":
+        parser.error(f"unknown: {' '.join(rest)}")
     if options.command == "list":
         for figure in figures.FIGURES.values():
             print(f"{figure.name:18} {figure.title}")
@@ -44,6 +46,10 @@ def main(arguments: list[str] | None = None) -> None:
         own.add_argument("--repeats", type=int, default=figure.default_repeats)
         own.add_argument("--jobs", type=int, default=2, help="processes")
         chosen = own.parse_args(rest)
+        if chosen.repeats < 1:
+            own.error(f"--repeats {chosen.repeats} must be at least 1")
+        if chosen.data is not None and not chosen.data.is_dir():
+            own.error(f"--data {chosen.data} is no folder; leave it out to fetch what scikit-learn can")
         for table, keys in figure.measurements(chosen):
             table.run(keys, chosen.data, chosen.jobs)
         figure.report()

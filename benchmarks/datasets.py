@@ -40,12 +40,15 @@ ADULT_RANGES = {
 
 
 def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
-    """Return X and y, from ``folder`` if it has the file, otherwise from the network."""
+    """Return X and y, from ``folder`` if one is given, otherwise from the network."""
     if name not in FILES:
         raise ValueError(f"unknown data set {name!r}: choose from {', '.join(NAMES)}")
-    path = None if folder is None else folder / FILES[name]
-    if path is not None and path.exists():
-        return _from_file(name, path)
+    if folder is not None:
+        if not (folder / FILES[name]).exists():
+            raise ValueError(
+                f"--data {folder} has no {FILES[name]}: put it there, or leave --data out to fetch the data"
+            )
+        return _from_file(name, folder / FILES[name])
     if name == "covtype":
         X, y = fetch_covtype(return_X_y=True)
         return _covtype(X, y)
@@ -54,7 +57,7 @@ def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
         return X / 255.0, y.astype(int)
     if name == "adult":
         return _adult(fetch_openml("adult", version=2, as_frame=True).frame)
-    raise ValueError(f"{name!r} has no fetcher here: put {FILES[name]} into the folder given by --data")
+    raise ValueError(f"{name!r} has no fetcher here: put {FILES[name]} into a folder and give it by --data")
 
 
 def raw_adult(folder: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -306,7 +306,7 @@ def index() -> None:
         "",
         "Fits are seeded by repeat and fold (`10 * repeat + fold`, the folds by the repeat), so that anybody gets",
         "these numbers; all methods see the same folds. A fit for release has no seed. The numbers of steps of SGD-Adv",
-        "and SGD-MA and their length were chosen on one fold of Adult, without privacy, as those papers chose theirs.",
+        "and SGD-MA and their length were chosen on one fold of Adult, without privacy.",
     ]
     for figure in FIGURES.values():
         text = figure.repeats()

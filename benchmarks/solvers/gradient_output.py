@@ -1,7 +1,7 @@
 """Gradient descent with noise on what it ends with, for logistic regression on rows of unit norm.
 
 Three members of the family of output perturbation that bound how far a row moves an iterate instead of a minimum. The
-objective is mean(log loss) + alpha/2 ||w||^2, constant included; a step of length eta <= 2/(smoothness + alpha) brings
+objective is mean(log loss) + alpha/2 ||w||^2, constant included; a step of length eta <= 1/(smoothness + alpha) brings
 two points closer by 1 - eta alpha at least (Hardt, Recht & Singer 2016), and a replaced row moves a step over a batch
 of b rows by 2 eta/b at most. Sensitivities are the sums of these, so never more than the closed forms of the papers.
 Guarantees are for replaced rows and exact arithmetic: noise is drawn in floating point. Where a paper has the classical
@@ -108,8 +108,8 @@ class OutputGradientDescent(_NoisyIterate):
 class PermutedGradientDescent(_NoisyIterate):
     """Permutation-based SGD (Wu, Li, Kumar, Chaudhuri, Jha & Naughton 2017): epsilon-DP, or (epsilon, delta)-DP.
 
-    Ten passes over batches of 50 with steps of min(1/smoothness, 1/(alpha t)). The bound holds for every order of the
-    rows.
+    Ten passes over batches of 50 with steps of min(1/(smoothness + alpha), 1/(alpha t)). The bound holds for every
+    order of the rows.
     """
 
     def _steps(self, count):
@@ -121,9 +121,9 @@ class RandomizedSensitivity(_NoisyIterate):
 
     The batch that a row is in is random and secret, so what is released is a mixture of Gaussians whose shifts are
     small for most batches. exp((a - 1) D_a) is jointly convex, so D_a is at most ``log(mean_j exp(a (a - 1) s_j^2 / (2
-    sigma^2)))/(a - 1)`` over the sensitivities s_j. Constant steps of 1/sqrt(number of steps), and the iterates of the
-    last pass are averaged. Idea and averaging are the paper's, whose text we did not have: steps and constants are
-    ours.
+    sigma^2)))/(a - 1)`` over the sensitivities s_j. Constant steps of 10/sqrt(number of steps), at most
+    1/(smoothness + alpha), and the iterates of the last pass are averaged. Idea and averaging are the paper's, whose
+    text we did not have: steps and constants are ours.
     """
 
     def _steps(self, count):

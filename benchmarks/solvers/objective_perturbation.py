@@ -80,7 +80,9 @@ class PureObjective(_PerturbedObjective):
 
 
 class GaussianObjective(_PerturbedObjective):
-    """Kifer, Smith & Thakurta (2012): (epsilon, delta)-DP with Gaussian b and a penalty of 2 * smoothness / epsilon."""
+    """Kifer, Smith & Thakurta (2012): (epsilon, delta)-DP for a row that leaves, with Gaussian b and a penalty of
+    2 * smoothness / epsilon.
+    """
 
     def _noise(self, n, p, rng):
         sigma = math.sqrt(8 * math.log(2 / self.delta) + 4 * self.epsilon) / self.epsilon
@@ -88,7 +90,7 @@ class GaussianObjective(_PerturbedObjective):
 
 
 class ApproximateMinima(_PerturbedObjective):
-    """AMP (Iyengar et al. 2019), not tuned: (epsilon, delta)-DP although the minimum is only approximate.
+    """AMP (Iyengar et al. 2019), not tuned: (epsilon, delta)-DP for replaced rows, the minimum being approximate.
 
     One part of the budget is for b, which also pays for the determinant, the other for noise that covers gradients of
     up to 1/n^2 (of the mean loss). How it is split is fixed: 99 % for b, of which half, but at most .999, is for the
