@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpsk.mechanisms import SeededBits, SystemBits, bits_for
+from dpsk.mechanisms.randomness import bits_beside
 
 WINDOW = 8
 """Two equal runs of this many fair bytes among 2^19 runs: probability below 1e-8."""
@@ -149,3 +150,17 @@ def test_an_integer_is_a_seed(seed):
 def test_everything_else_is_refused(random_state):
     with pytest.raises(ValueError, match=r"random_state=.* must be None \(secure noise\) or an integer >= 0"):
         bits_for(random_state)
+
+
+def test_bits_for_another_thread_are_as_secret_as_those_beside_them():
+    system = SystemBits()
+    assert bits_beside(system) is system  # each thread has a block of its own
+
+
+def test_seeded_bits_for_another_thread_are_a_stream_of_their_own():
+    first, second = SeededBits(3), SeededBits(3)
+    beside, again = bits_beside(first), bits_beside(second)
+    assert not beside.private
+    drawn = beside.take(64)
+    assert drawn == again.take(64)
+    assert drawn not in (first.take(64), SeededBits(3).take(64))
