@@ -87,6 +87,9 @@ CONFIGURATIONS = {
     "objective perturbation 2011": PureObjective(),
     "objective perturbation 2012": GaussianObjective(),
     "AMP": ApproximateMinima(),
+    "objective perturbation 2011 SVM": PureObjective(loss="huber_hinge"),
+    "objective perturbation 2012 SVM": GaussianObjective(loss="huber_hinge"),
+    "AMP SVM": ApproximateMinima(loss="huber_hinge"),
     "PrivGene": PrivGeneClassifier(),
     "PrivGene SVM": PrivGeneClassifier(loss="hinge"),
     "SGD-Adv": SGDAdv(**ADV),
@@ -102,6 +105,9 @@ CONFIGURATIONS = {
     "output perturbation 2017, GD": OutputGradientDescent(),
     "output perturbation 2017, permuted SGD": PermutedGradientDescent(),
     "output perturbation 2019, RSGD": RandomizedSensitivity(),
+    "output perturbation 2017, GD SVM": OutputGradientDescent(loss="huber_hinge"),
+    "output perturbation 2017, permuted SGD SVM": PermutedGradientDescent(loss="huber_hinge"),
+    "output perturbation 2019, RSGD SVM": RandomizedSensitivity(loss="huber_hinge"),
 }
 PURE = ", delta = 0"
 """What is added to the name of a configuration in rows that were run with ``--delta 0``."""

@@ -17,9 +17,9 @@ METHODS = {
     "default": ("default", "default SVM"),
     "DP-AGD, as published": ("DP-AGD paper + laplace", "DP-AGD SVM paper + laplace"),
     "DP-AGD, ours": ("DP-AGD", "DP-AGD SVM"),
-    "ObjPert 2011": ("objective perturbation 2011", None),
-    "ObjPert 2012": ("objective perturbation 2012", None),
-    "AMP 2019": ("AMP", None),
+    "ObjPert 2011": ("objective perturbation 2011", "objective perturbation 2011 SVM"),
+    "ObjPert 2012": ("objective perturbation 2012", "objective perturbation 2012 SVM"),
+    "AMP 2019": ("AMP", "AMP SVM"),
     "PrivGene": ("PrivGene", "PrivGene SVM"),
     "SGD-Adv": ("SGD-Adv", "SGD-Adv SVM"),
     "SGD-MA": ("SGD-MA", "SGD-MA SVM"),
@@ -32,10 +32,9 @@ METHODS = {
     "DP-Adam": ("DP-Adam", "DP-Adam SVM"),
     "objective perturbation, ours": ("objective perturbation", "objective perturbation SVM"),
     "output perturbation, ours": ("output perturbation", "output perturbation SVM"),
-    # drawn as soon as accuracy.csv has rows of these names
-    "OutPert-GD 2017": ("output perturbation 2017, GD", None),
-    "permuted SGD 2017": ("output perturbation 2017, permuted SGD", None),
-    "OutPert-RSGD 2019": ("output perturbation 2019, RSGD", None),
+    "OutPert-GD 2017": ("output perturbation 2017, GD", "output perturbation 2017, GD SVM"),
+    "permuted SGD 2017": ("output perturbation 2017, permuted SGD", "output perturbation 2017, permuted SGD SVM"),
+    "OutPert-RSGD 2019": ("output perturbation 2019, RSGD", "output perturbation 2019, RSGD SVM"),
 }
 LEE_KIFER = (
     "default", "DP-AGD, as published", "DP-AGD, ours", "ObjPert 2011", "ObjPert 2012", "PrivGene", "SGD-Adv", "SGD-MA",

@@ -1,7 +1,7 @@
-"""Gradient descent with noise on what it ends with, for logistic regression on rows of unit norm.
+"""Gradient descent with noise on what it ends with, on rows of unit norm.
 
 Three members of the family of output perturbation that bound how far a row moves an iterate instead of a minimum. The
-objective is mean(log loss) + alpha/2 ||w||^2, constant included; a step of length eta <= 1/(smoothness + alpha) brings
+objective is mean(loss) + alpha/2 ||w||^2, constant included; a step of length eta <= 1/(smoothness + alpha) brings
 two points closer by 1 - eta alpha at least (Hardt, Recht & Singer 2016), and a replaced row moves a step over a batch
 of b rows by 2 eta/b at most. Sensitivities are the sums of these, so never more than the closed forms of the papers.
 Guarantees are for replaced rows and exact arithmetic: noise is drawn in floating point. Where a paper has the classical
@@ -13,12 +13,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import expit, logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from scipy.special import logsumexp
 
+from dpsk.losses import MarginLoss
 from dpsk.privacy.conversions import gaussian_mu
 
-from .objective_perturbation import SMOOTHNESS, _unit_rows
+from .unit_rows import UnitRowsClassifier
 
 __all__ = ["OutputGradientDescent", "PermutedGradientDescent", "RandomizedSensitivity", "sensitivities"]
 
@@ -37,20 +37,14 @@ def sensitivities(steps: np.ndarray, batch: int, n_batches: int, alpha: float, a
     return total
 
 
-class _NoisyIterate(ClassifierMixin, BaseEstimator):
+class _NoisyIterate(UnitRowsClassifier):
     """Batches in one random order, ``passes`` times, then noise; subclasses say how long steps are and how noisy."""
 
     batch: int | None = 50
     passes = 10
 
-    def __init__(self, epsilon=1.0, delta=1e-6, alpha=1e-3, random_state=None):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.alpha = alpha
-        self.random_state = random_state
-
-    def _steps(self, count):
-        """Return the length of every step."""
+    def _steps(self, count: int, longest: float) -> np.ndarray:
+        """Return the length of every step, none above ``longest``."""
         raise NotImplementedError
 
     def _noise(self, moved, p, rng):
@@ -65,31 +59,26 @@ class _NoisyIterate(ClassifierMixin, BaseEstimator):
         """Return how many of the last iterates are averaged."""
         return 1
 
-    def fit(self, X, y):
-        self.classes_ = np.unique(y)
-        rows = _unit_rows(X) * np.where(y == self.classes_[1], 1.0, -1.0)[:, None]
-        n, p = rows.shape
-        rng = np.random.default_rng(self.random_state)
-        batch = n if self.batch is None else self.batch
-        n_batches = n // batch  # of one size; what is left over is not used
-        order = rng.permutation(n)[: n_batches * batch].reshape(n_batches, batch)
-        steps, last = self._steps(self.passes * n_batches), self._averaged(n_batches)
+    def descend(self, batches: np.ndarray, loss: MarginLoss) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean of the last iterates, and how far a replaced row moves it, for each batch it may be in."""
+        n_batches, size, p = batches.shape
+        steps = self._steps(self.passes * n_batches, 1 / (loss.smoothness + self.alpha))
+        last = self._averaged(n_batches)
         w, mean = np.zeros(p), np.zeros(p)
-        batches = [rows[chosen] for chosen in order]
         for t, step in enumerate(steps):
             some = batches[t % n_batches]
-            w = w - step * (self.alpha * w - some.T @ expit(-some @ w) / batch)
+            w = w - step * (self.alpha * w + some.T @ loss.slope(some @ w) / size)
             if t >= len(steps) - last:
                 mean += w / last
-        w = mean + self._noise(sensitivities(steps, batch, n_batches, self.alpha, last), p, rng)
-        self.coef_, self.intercept_ = w[None, :-1], w[-1:]
-        return self
+        return mean, sensitivities(steps, size, n_batches, self.alpha, last)
 
-    def decision_function(self, X):
-        return _unit_rows(X) @ np.append(self.coef_, self.intercept_)
-
-    def predict(self, X):
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+    def _weights(self, rows, loss, rng):
+        n, p = rows.shape
+        size = n if self.batch is None else self.batch
+        n_batches = n // size  # of one size; what is left over is not used
+        order = rng.permutation(n)[: n_batches * size].reshape(n_batches, size)
+        mean, moved = self.descend(rows[order], loss)
+        return mean + self._noise(moved, p, rng)
 
 
 class OutputGradientDescent(_NoisyIterate):
@@ -101,8 +90,8 @@ class OutputGradientDescent(_NoisyIterate):
     batch = None
     passes = 100
 
-    def _steps(self, count):
-        return np.full(count, 1 / (SMOOTHNESS + self.alpha))
+    def _steps(self, count, longest):
+        return np.full(count, longest)
 
 
 class PermutedGradientDescent(_NoisyIterate):
@@ -112,8 +101,8 @@ class PermutedGradientDescent(_NoisyIterate):
     order of the rows.
     """
 
-    def _steps(self, count):
-        return np.minimum(1 / (SMOOTHNESS + self.alpha), 1 / (self.alpha * np.arange(1, count + 1)))
+    def _steps(self, count, longest):
+        return np.minimum(longest, 1 / (self.alpha * np.arange(1, count + 1)))
 
 
 class RandomizedSensitivity(_NoisyIterate):
@@ -126,8 +115,8 @@ class RandomizedSensitivity(_NoisyIterate):
     text we did not have: steps and constants are ours.
     """
 
-    def _steps(self, count):
-        return np.full(count, min(1 / (SMOOTHNESS + self.alpha), 10 / math.sqrt(count)))
+    def _steps(self, count, longest):
+        return np.full(count, min(longest, 10 / math.sqrt(count)))
 
     def _averaged(self, n_batches):
         return n_batches

@@ -1,4 +1,4 @@
-"""Objective perturbation as first published, for logistic regression on rows of unit norm.
+"""Objective perturbation as first published, on rows of unit norm.
 
 Floating-point noise and plain solvers: the guarantees stated are those of the papers for exact arithmetic. The
 constant column is part of the row and of its norm, as the proofs ask for.
@@ -10,56 +10,34 @@ import math
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+
+from .unit_rows import UnitRowsClassifier
 
 __all__ = ["ApproximateMinima", "GaussianObjective", "PureObjective"]
 
-SMOOTHNESS = 0.25  # of the logistic loss on rows of unit norm
 
-
-class _PerturbedObjective(ClassifierMixin, BaseEstimator):
+class _PerturbedObjective(UnitRowsClassifier):
     """Minimiser of sum of losses + penalty/2 ||w||^2 + b.w; subclasses say what b and the penalty are."""
 
-    def __init__(self, epsilon=1.0, delta=1e-6, alpha=1e-4, random_state=None):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.alpha = alpha
-        self.random_state = random_state
+    def __init__(self, epsilon=1.0, delta=1e-6, alpha=1e-4, loss="log_loss", random_state=None):
+        super().__init__(epsilon, delta, alpha, loss, random_state)
 
-    def _noise(self, n, p, rng):
+    def _noise(self, n, p, smoothness, rng):
         """Return b, the penalty, and the standard deviation of noise added to the minimiser."""
         raise NotImplementedError
 
-    def fit(self, X, y):
-        self.classes_ = np.unique(y)
-        signs = np.where(y == self.classes_[1], 1.0, -1.0)
-        rows = _unit_rows(X)
+    def _weights(self, rows, loss, rng):
         n, p = rows.shape
-        rng = np.random.default_rng(self.random_state)
-        b, penalty, spread = self._noise(n, p, rng)
+        b, penalty, spread = self._noise(n, p, loss.smoothness, rng)
 
         def objective(w):
-            margin = signs * (rows @ w)
-            gradient = -rows.T @ (signs * expit(-margin)) + penalty * w + b
-            return np.logaddexp(0, -margin).sum() + penalty / 2 * (w @ w) + b @ w, gradient
+            margin = rows @ w
+            gradient = rows.T @ loss.slope(margin) + penalty * w + b
+            return loss.phi(margin).sum() + penalty / 2 * (w @ w) + b @ w, gradient
 
         options = {"maxiter": 5_000, "maxfun": 10_000, "ftol": 0.0, "gtol": 1.0 / n}
         w = minimize(objective, np.zeros(p), jac=True, method="L-BFGS-B", options=options).x
-        w = w + spread * rng.normal(size=p)
-        self.coef_, self.intercept_ = w[None, :-1], w[-1:]
-        return self
-
-    def decision_function(self, X):
-        return _unit_rows(X) @ np.append(self.coef_, self.intercept_)
-
-    def predict(self, X):
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
-
-
-def _unit_rows(X):
-    rows = np.column_stack([np.asarray(X.todense()) if hasattr(X, "todense") else X, np.ones(X.shape[0])])
-    return rows / np.linalg.norm(rows, axis=1)[:, None]
+        return w + spread * rng.normal(size=p)
 
 
 class PureObjective(_PerturbedObjective):
@@ -68,8 +46,8 @@ class PureObjective(_PerturbedObjective):
     b has density proportional to exp(-epsilon' ||b|| / 2).
     """
 
-    def _noise(self, n, p, rng):
-        c, lam = SMOOTHNESS, self.alpha
+    def _noise(self, n, p, smoothness, rng):
+        c, lam = smoothness, self.alpha
         left = self.epsilon - math.log(1 + 2 * c / (n * lam) + (c / (n * lam)) ** 2)
         if left <= 0:
             lam = c / (n * math.expm1(self.epsilon / 4))
@@ -84,9 +62,9 @@ class GaussianObjective(_PerturbedObjective):
     2 * smoothness / epsilon.
     """
 
-    def _noise(self, n, p, rng):
+    def _noise(self, n, p, smoothness, rng):
         sigma = math.sqrt(8 * math.log(2 / self.delta) + 4 * self.epsilon) / self.epsilon
-        return sigma * rng.normal(size=p), max(n * self.alpha, 2 * SMOOTHNESS / self.epsilon), 0.0
+        return sigma * rng.normal(size=p), max(n * self.alpha, 2 * smoothness / self.epsilon), 0.0
 
 
 class ApproximateMinima(_PerturbedObjective):
@@ -97,10 +75,10 @@ class ApproximateMinima(_PerturbedObjective):
     determinant.
     """
 
-    def _noise(self, n, p, rng):
+    def _noise(self, n, p, smoothness, rng):
         first, second = 0.99 * self.epsilon, 0.01 * self.epsilon
         determinant = max(first / 2, first - 0.999)
-        penalty = max(n * self.alpha, 2 * SMOOTHNESS / determinant)  # a row changes the Hessian by rank one, so r = 2
+        penalty = max(n * self.alpha, 2 * smoothness / determinant)  # a row changes the Hessian by rank one, so r = 2
         delta = self.delta / 2
         sigma = 2 * (1 + math.sqrt(2 * math.log(1 / delta))) / (first - determinant)
         tolerance = 1 / n  # of the sum
