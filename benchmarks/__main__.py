@@ -25,10 +25,16 @@ def main(arguments: list[str] | None = None) -> None:
     run = commands.add_parser(
         "run", add_help=False, help="measure what is missing, then redraw; a script gets all further options"
     )
-    run.add_argument("name", choices=[*figures.FIGURES, *figures.SCRIPTS], metavar="NAME")
+    known = [*figures.FIGURES, *figures.SCRIPTS]
+    run.add_argument("name", nargs="?", metavar="NAME", help=f"one of {', '.join(known)}; then --help for its options")
     options, rest = parser.parse_known_args(arguments)
     if rest and options.command != "run":
         parser.error(f"unknown: {' '.join(rest)}")
+    if options.command == "run" and options.name not in known:
+        if options.name is None and {"-h", "--help"} & {*rest}:
+            run.print_help()
+            return
+        run.error(f"NAME is {options.name or 'missing'}; it must be one of {', '.join(known)}")
     if options.command == "list":
         for figure in figures.FIGURES.values():
             print(f"{figure.name:18} {figure.title}")
@@ -43,7 +49,8 @@ def main(arguments: list[str] | None = None) -> None:
         figure = figures.FIGURES[options.name]
         own = argparse.ArgumentParser(prog=f"python -m benchmarks run {options.name}")
         own.add_argument("--data", type=Path, help="folder with the .npz files; without it scikit-learn fetches them")
-        own.add_argument("--repeats", type=int, default=figure.default_repeats)
+        about = f"as many as are committed if left out: {figure.default_repeats}"
+        own.add_argument("--repeats", type=int, default=figure.default_repeats, help=about)
         own.add_argument("--jobs", type=int, default=2, help="processes")
         chosen = own.parse_args(rest)
         if chosen.repeats < 1:

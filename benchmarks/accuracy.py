@@ -41,7 +41,7 @@ from .solvers.composed_sgd import SGDMA, SGDAdv
 from .solvers.gradient_output import OutputGradientDescent, PermutedGradientDescent, RandomizedSensitivity
 from .solvers.objective_perturbation import ApproximateMinima, GaussianObjective, PureObjective
 from .solvers.privgene import PrivGeneClassifier
-from .suite import RESULTS, Table
+from .suite import RESULTS, Folds, Table, by_fold, per_repeat
 
 FIELDS = ("dataset", "configuration", "epsilon", "delta", "repeat", "fold", "accuracy", "objective")
 EPSILONS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
@@ -186,15 +186,18 @@ def run(options) -> None:
     TABLE.run(keys(options), options.data, options.jobs)
 
 
-def means(rows, measure="accuracy") -> dict[tuple[str, str, str], np.ndarray]:
-    """Return the mean over folds of each repeat (in percent if it is accuracy), by data set, configuration, epsilon."""
-    factor = 100 if measure == "accuracy" else 1
-    cells: dict[tuple[str, str, str], dict[str, list[float]]] = {}
-    for row in (row for row in rows if row[measure]):
-        pure = PURE if row["delta"] and not float(row["delta"]) else ""
-        key = (row["dataset"], row["configuration"] + pure, row["epsilon"])
-        cells.setdefault(key, {}).setdefault(row["repeat"], []).append(factor * float(row[measure]))
-    return {key: np.array([np.mean(by[r]) for r in sorted(by, key=int)]) for key, by in cells.items()}
+def folds_of(rows, measure="accuracy") -> dict[tuple[str, ...], Folds]:
+    """Return what was measured by data set, configuration and epsilon; configurations run with delta = 0 say so."""
+    named = (
+        row | {"configuration": row["configuration"] + (PURE if row["delta"] and not float(row["delta"]) else "")}
+        for row in rows
+    )
+    return by_fold(named, ("dataset", "configuration", "epsilon"), measure)
+
+
+def means(rows, measure="accuracy") -> dict[tuple[str, ...], np.ndarray]:
+    """Return the same as means over the folds of each repeat."""
+    return {cell: per_repeat(folds) for cell, folds in folds_of(rows, measure).items()}
 
 
 def standard_error(values: np.ndarray) -> float:
@@ -228,15 +231,16 @@ def report() -> None:
         '`standardize="private"` and `step_max=1.0`), `line search paper` the algorithm as published with sound',
         "prices (see the source), the others alpha = 1e-3; `DP-SGD` and `DP-Adam` are `DPSGDClassifier`. SVM: hinge.",
         "`objective perturbation` is `ObjectivePerturbationClassifier` with `bounds=(0, 1)` (no clip: with",
-        "`gradient_clip=1e6`; SVM: Huber hinge). On rows scaled to unit norm and not tuned: `objective perturbation",
-        "2011` (Chaudhuri, Monteleoni & Sarwate; pure epsilon), `2012` (Kifer, Smith & Thakurta), `AMP` (Iyengar and",
-        "others 2019). `output perturbation` is `OutputPerturbationLogisticRegression` with `bounds=(0, 1)` and",
-        '`standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`), `rows within 1` the',
-        "same with nothing set; rows with `delta = 0` were made with `--delta 0`. Not standardised: `PrivGene` (Zhang",
-        "and others 2013), `SGD-Adv` (Bassily and others 2014), `SGD-MA` (Abadi and others 2016; empty where 32",
-        "moments promise nothing; all moments: beyond the 32nd). On rows of unit norm, not tuned and for replaced",
-        "rows, which takes twice the noise: `output perturbation 2017, GD` (Zhang, Zheng, Mou & Wang), `2017, permuted",
-        "SGD` (Wu and others), `2019, RSGD` (Chen, Lee & Kifer).",
+        "`gradient_clip=1e6`; SVM: Huber hinge). `output perturbation` is `OutputPerturbationLogisticRegression` with",
+        '`bounds=(0, 1)` and `standardize="private"` (SVM: `OutputPerturbationSVC`; paper\'s noise: `noise="paper"`),',
+        "`rows within 1` the same with nothing set; rows with `delta = 0` were made with `--delta 0`. Not",
+        "standardised: `PrivGene` (Zhang and others 2013), `SGD-Adv` (Bassily and others 2014), `SGD-MA` (Abadi and",
+        "others 2016; empty where 32 moments promise nothing; all moments: beyond the 32nd). On rows scaled to unit",
+        "norm and not tuned (SVM: Huber hinge): `objective perturbation 2011` (Chaudhuri, Monteleoni & Sarwate; pure",
+        "epsilon), `2012` (Kifer, Smith & Thakurta), `AMP` (Iyengar and others 2019), `output perturbation 2017, GD`",
+        "(Zhang, Zheng, Mou & Wang), `2017, permuted SGD` (Wu and others), `2019, RSGD` (Chen, Lee & Kifer).",
+        "Neighbours differ in a row that leaves; `2011`, `AMP`, `2017` and `2019` are for replaced rows, which takes",
+        "up to twice the noise.",
     ]
     for name in datasets:
         lines += ["", f"## {name}", "", f"| configuration | repeats | {' | '.join(epsilons)} |"]

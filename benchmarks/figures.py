@@ -256,11 +256,9 @@ SCRIPTS = {
 }
 FURTHER = {
     "[accuracy.md](accuracy.md), `accuracy_*.png`, `accuracy.csv`": (
-        "the figures above that need it, and `run accuracy --repeats 10` (rows `DP-AGD paper's prices` with "
-        "`--epsilons 0.05 0.1 0.2`; `default*` and `DP-AGD standardised`: `--repeats 6`; `line search*`, `DP-SGD*`, "
-        "`DP-Adam*`: `--repeats 3`; `objective perturbation*`: `--repeats 4`; `output perturbation*`: the same (24 "
-        "without SVM at delta 1e-8), also with `--delta 0`; `objective perturbation 2011`, `2012`, `AMP` and "
-        "`output perturbation 2017*`, `2019*`: `--repeats 2`; some cells hold more)"
+        "the figures above that need it, and `run accuracy` with `--configurations` and `--repeats`: `default*`, "
+        "`DP-AGD standardised` 6, other `DP-AGD*` 10 (`DP-AGD paper's prices`: `--epsilons 0.05 0.1 0.2`), `output "
+        "perturbation`, also with `--delta 0`, 4 (24 without SVM at delta 1e-8), all others 4; some cells hold more"
     ),
     "[scale.md](scale.md), `scale.png`, `scale.csv`": (
         "`run scale --folder DIR --write`, in several goes with `--rows` (any folder with 2.4 GB of room)"

@@ -24,7 +24,7 @@ from dpsk.data import ArrayRows, compact
 
 from .accuracy import ALPHA, RESULTS, cached, fold_of, standard_error
 from .speed import median
-from .suite import Table
+from .suite import Folds, Table, by_fold, per_repeat
 
 FIELDS = ("parameter", "value", "epsilon", "repeat", "fold", "accuracy", "gradients", "losses", "batches")
 DELTA = 1e-8
@@ -82,17 +82,18 @@ def run(options) -> None:
     TABLE.run(keys(options.repeats), options.data, options.jobs)
 
 
-def summary() -> dict[tuple[str, str, str], dict[str, np.ndarray]]:
+def folds_of(measure: str) -> dict[tuple[str, ...], Folds]:
+    """Return one column by parameter, value and epsilon."""
+    return by_fold(read(), FIELDS[:3], measure)
+
+
+def summary() -> dict[tuple[str, ...], dict[str, np.ndarray]]:
     """Return the mean over folds of every repeat, of each column, by parameter, value and epsilon."""
-    cells: dict[tuple[str, str, str], dict[str, list[list[float]]]] = {}
-    for row in read():
-        cell = cells.setdefault((row["parameter"], row["value"], row["epsilon"]), {})
-        cell.setdefault(row["repeat"], []).append([float(row[field]) for field in FIELDS[5:]])
-    result = {}
-    for key, repeats in cells.items():
-        table = np.array([np.mean(folds, axis=0) for folds in repeats.values()])
-        result[key] = dict(zip(FIELDS[5:], table.T, strict=True))
-    return result
+    cells: dict[tuple[str, ...], dict[str, np.ndarray]] = {}
+    for field in FIELDS[5:]:
+        for cell, folds in folds_of(field).items():
+            cells.setdefault(cell, {})[field] = per_repeat(folds)
+    return cells
 
 
 def report() -> None:
@@ -110,7 +111,7 @@ def report() -> None:
     order = [(p, str(v), e) for p, values in SETTINGS.items() for v in values for e in ("0.05", "0.2", "0.4")]
     for key in (key for key in order if key in cells):
         cell, (parameter, value, epsilon) = cells[key], key
-        accuracy = 100 * cell["accuracy"]
+        accuracy = cell["accuracy"]
         lines.append(
             f"| {parameter} | {value} | {epsilon} | {len(accuracy)} | {accuracy.mean():.2f} ± "
             f"{standard_error(accuracy):.2f} | {cell['batches'].mean():.0f} | {cell['gradients'].mean():.1f} | "
@@ -130,7 +131,7 @@ def draw_settings(cells) -> None:
         for epsilon, marker in (("0.2", "^"), ("0.05", "v")):
             found = [(str(v), cells.get((parameter, str(v), epsilon))) for v in SETTINGS[parameter]]
             names = [name for name, cell in found if cell]
-            values = [100 * cell["accuracy"] for _, cell in found if cell]
+            values = [cell["accuracy"] for _, cell in found if cell]
             axes.errorbar(
                 names, [v.mean() for v in values], [standard_error(v) for v in values], marker=marker, ls="-" if
                 parameter not in ("noise", "increase") else "none", label=f"epsilon = {epsilon}",
@@ -138,7 +139,7 @@ def draw_settings(cells) -> None:
             default = cells.get(("estimator", "default", epsilon))
             if default:
                 style = {"0.2": "--", "0.05": ":"}[epsilon]
-                level = 100 * default["accuracy"].mean()
+                level = default["accuracy"].mean()
                 axes.axhline(level, color="black", ls=style, lw=1, label=f"default, epsilon = {epsilon}")
         axes.set_title(title, fontsize=10)
         axes.margins(x=0.15)
@@ -162,10 +163,10 @@ def draw_evaluations(cells) -> None:
     if default:
         label = "default (all rows): gradients"
         left.axhline(default["gradients"].mean(), color="black", ls="--", lw=1, label=label)
-        right.axhline(100 * default["accuracy"].mean(), color="black", ls="--", lw=1, label="default")
+        right.axhline(default["accuracy"].mean(), color="black", ls="--", lw=1, label="default")
     left.set(xscale="log", yscale="log", xlabel="sampling rate", ylabel="passes over the rows", title="Adult, eps 0.4")
     left.legend()
-    accuracies = [100 * cell["accuracy"] for _, cell in found]
+    accuracies = [cell["accuracy"] for _, cell in found]
     right.errorbar(rates, [a.mean() for a in accuracies], [standard_error(a) for a in accuracies], marker="o")
     right.set(xscale="log", xlabel="sampling rate", ylabel="accuracy, %", title="Adult, eps 0.4")
     right.legend(loc="center right")

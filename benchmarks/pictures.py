@@ -8,8 +8,8 @@ from functools import cache
 import numpy as np
 
 from . import accuracy, kddcup, settings
-from .accuracy import means, standard_error
-from .suite import RESULTS
+from .accuracy import standard_error
+from .suite import RESULTS, Folds, by_fold, per_repeat
 
 DATASETS = ("adult", "bank", "ipums_br")
 # what a line is called, and the configurations that it stands for: logistic regression, linear SVM
@@ -46,7 +46,7 @@ CHEN_LEE = (
     "OutPert-GD 2017", "permuted SGD 2017", "OutPert-RSGD 2019",
 )  # fmt: skip
 KINDS = ("logistic regression", "linear SVM")
-Cells = Mapping[tuple[str, str, str], np.ndarray]
+Cells = Mapping[tuple[str, ...], np.ndarray]
 
 
 @cache
@@ -65,12 +65,18 @@ def style(name: str) -> dict[str, object]:
 
 
 @cache
-def all_cells(measure: str = "accuracy") -> Cells:
-    """Return the means over folds of every repeat, by data set, configuration and epsilon (KDDCup99 included)."""
+def all_folds(measure: str = "accuracy") -> Mapping[tuple[str, ...], Folds]:
+    """Return what was measured by data set, configuration and epsilon (KDDCup99 included)."""
     own = [row | {"dataset": "kddcup99", "delta": "1e-12", "repeat": "0"} for row in kddcup.TABLE.rows()]
     if measure == "seconds":  # measured on KDDCup99 only
-        return means(own, measure)
-    return means([row for row in accuracy.read() if row["delta"] != "0.0"] + own, measure)
+        return accuracy.folds_of(own, measure)
+    return accuracy.folds_of([row for row in accuracy.read() if row["delta"] != "0.0"] + own, measure)
+
+
+@cache
+def all_cells(measure: str = "accuracy") -> Cells:
+    """Return the same as means over the folds of every repeat."""
+    return {cell: per_repeat(folds) for cell, folds in all_folds(measure).items()}
 
 
 def curve(cells: Cells, dataset: str, configuration: str | None) -> tuple[list[float], list[np.ndarray]]:
@@ -151,11 +157,11 @@ def lee_kifer_1() -> None:
     ways = [(v, measure) for measure in ("accuracy", "objective") for v in ("as published", "ours")]
     default = all_cells()
     for (variant, measure), row in zip(ways, grid, strict=True):
-        found = settings_cells(measure)
+        found = settings_folds(measure)
         for axes, (parameter, values) in zip(row, settings.SETTINGS.items(), strict=True):
             for epsilon, color in zip(settings.EPSILONS, ("C3", "C0", "C2"), strict=True):
                 keys = {v: (variant, parameter, str(v), str(epsilon)) for v in values}
-                points = {v: found[key] for v, key in keys.items() if key in found}
+                points = {v: per_repeat(found[key]) for v, key in keys.items() if key in found}
                 average = [p.mean() for p in points.values()]
                 errors = [np.nan_to_num(standard_error(p)) for p in points.values()]
                 label = f"epsilon = {epsilon}"
@@ -178,14 +184,9 @@ def lee_kifer_1() -> None:
 
 
 @cache
-def settings_cells(measure: str = "accuracy") -> dict[tuple[str, str, str, str], np.ndarray]:
-    """Return means over folds of every repeat, by variant, parameter, value and epsilon."""
-    factor = 100 if measure == "accuracy" else 1
-    cells: dict[tuple[str, str, str, str], dict[str, list[float]]] = {}
-    for row in settings.TABLE.rows():
-        key = (row["variant"], row["parameter"], row["value"], row["epsilon"])
-        cells.setdefault(key, {}).setdefault(row["repeat"], []).append(factor * float(row[measure]))
-    return {key: np.array([np.mean(folds) for folds in by.values()]) for key, by in cells.items()}
+def settings_folds(measure: str = "accuracy") -> Mapping[tuple[str, ...], Folds]:
+    """Return what the settings of DP-AGD do, by variant, parameter, value and epsilon."""
+    return by_fold(settings.TABLE.rows(), settings.KEY[:4], measure)
 
 
 # lines of the picture of KDDCup99 and their configurations: all rows are drawn through, batches dashed

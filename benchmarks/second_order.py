@@ -183,9 +183,11 @@ def read() -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def run_all(options) -> None:
-    done = {tuple(row[field] for field in KEY) for row in read()}
-    jobs = [
+def missing(methods) -> list[tuple]:
+    """Return the runs that are still to be made, the longest last."""
+    rows = read()
+    done, failed = {tuple(row[field] for field in KEY) for row in rows}, failures(rows)
+    keys = (
         (dataset, objective, eps_g, method, epsilon, seed)
         for dataset in reversed(NORMS)
         for seed in range(SEEDS)
@@ -193,26 +195,31 @@ def run_all(options) -> None:
         for eps_g in tolerances
         for epsilon in EPSILONS
         for method in METHODS
-        if method in options.methods and (method != "GD" or (seed, dataset) == (0, "ijcnn1"))  # it takes minutes
-    ]
-    # the longest last: trust regions whose noise hides the stop go on for thousands of Hessians
-    jobs = sorted(
-        (job for job in jobs if tuple(map(str, job)) not in done),
-        key=lambda job: (job[1] == "sigmoid", job[3] == "TR" and job[2] == 0.02 and job[4] == 0.2),
+        if method in methods and (method != "GD" or (seed, dataset) == (0, "ijcnn1"))  # it takes minutes
     )
-    failed = {(*key[:5],) for key in (tuple(row[f] for f in KEY) for row in read() if row["reached"] == "0")}
-    print(f"{len(jobs)} runs", flush=True)
+    left = (key for key in keys if tuple(map(str, key)) not in done and tuple(map(str, key[:5])) not in failed)
+    # trust regions whose noise hides the stop go on for thousands of Hessians
+    return sorted(left, key=lambda key: (key[1] == "sigmoid", key[3] == "TR" and key[2] == 0.02 and key[4] == 0.2))
+
+
+def failures(rows) -> set[tuple[str, ...]]:
+    """Return the cells of TR with a failure: another run there takes minutes and changes nothing."""
+    return {tuple(row[field] for field in KEY[:5]) for row in rows if (row["method"], row["reached"]) == ("TR", "0")}
+
+
+def run_all(options) -> None:
+    keys, failed = missing(options.methods), failures(read())
+    print(f"{len(keys)} runs", flush=True)
     new = not CSV.exists()
     with CSV.open("a", newline="") as file, threadpool_limits(1):
         writer = csv.DictWriter(file, FIELDS)
         if new:
             writer.writeheader()
-        for job in jobs:
-            if job[3] == "TR" and tuple(map(str, job[:5])) in failed:
-                continue  # the cell is a failure already, and another takes minutes
-            row = run_one(options.data, *job)
-            if row["reached"] == "0":
-                failed.add(tuple(map(str, job[:5])))
+        for key in keys:
+            if tuple(map(str, key[:5])) in failed:
+                continue
+            row = run_one(options.data, *key)
+            failed |= failures([row])
             writer.writerow(row)
             file.flush()
             print(" ".join(row.values()), flush=True)

@@ -8,7 +8,7 @@ import os
 import platform
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,33 @@ import scipy
 import sklearn
 from joblib import Parallel, delayed
 
-__all__ = ["RESULTS", "Figure", "Table", "machine", "one_thread_per_process"]
+__all__ = ["RESULTS", "Figure", "Folds", "Table", "by_fold", "machine", "one_thread_per_process", "per_repeat"]
 
 RESULTS = Path(__file__).parent / "results"
+
+Folds = Mapping[tuple[str, ...], float]
+"""What was measured in one cell, by repeat and fold."""
+
+
+def by_fold(
+    rows: Iterable[Mapping[str, str]], cell: tuple[str, ...], measure: str, over: tuple[str, ...] = ("repeat", "fold")
+) -> dict[tuple[str, ...], Folds]:
+    """Return one column, accuracy in percent, by cell and by what a cell was repeated over; empty results left out."""
+    factor = 100.0 if measure == "accuracy" else 1.0
+    cells: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
+    for row in rows:
+        if row[measure]:
+            folds = cells.setdefault(tuple(row[field] for field in cell), {})
+            folds[tuple(row[field] for field in over)] = factor * float(row[measure])
+    return cells
+
+
+def per_repeat(folds: Folds) -> numpy.ndarray:
+    """Return the mean over the folds of each repeat, in the order of repeats."""
+    repeats: dict[int, list[float]] = {}
+    for (repeat, *_), value in folds.items():
+        repeats.setdefault(int(repeat), []).append(value)
+    return numpy.array([numpy.mean(repeats[repeat]) for repeat in sorted(repeats)])
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,14 @@ pytest.importorskip("pandas")
 from benchmarks import figures, settings, suite
 from benchmarks.accuracy import CONFIGURATIONS, means
 from benchmarks.solvers.composed_sgd import SGDMA, AdvancedComposition, AllMoments, MomentsAccountant, SGDAdv
+from benchmarks.solvers.gradient_output import (
+    OutputGradientDescent,
+    PermutedGradientDescent,
+    RandomizedSensitivity,
+)
+from benchmarks.solvers.objective_perturbation import ApproximateMinima, GaussianObjective, PureObjective
 from benchmarks.solvers.privgene import LossesAmong, PrivGene, PrivGeneClassifier
+from benchmarks.solvers.unit_rows import LOSSES
 from benchmarks.suite import Table
 
 ROOT = Path(__file__).parents[1]
@@ -125,7 +132,7 @@ def test_every_figure_can_be_run_and_needs_the_default():
 
 def test_cells_without_a_result_do_not_count():
     row = {"dataset": "d", "configuration": "c", "epsilon": "1", "delta": "1e-8", "repeat": "0"}
-    cells = means([row | {"accuracy": "0.5"}, row | {"accuracy": ""}])
+    cells = means([row | {"fold": "0", "accuracy": "0.5"}, row | {"fold": "1", "accuracy": ""}])
     assert cells == {("d", "c", "1"): np.array([50.0])}
 
 
@@ -255,6 +262,71 @@ def test_advanced_composition_is_the_published_formula():
 
     best = min(by_hand(float(a)) for a in np.geomspace(1e-4, 20, 200))
     assert AdvancedComposition(1.0, noise).delta(steps, epsilon) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("kind", [OutputGradientDescent, PermutedGradientDescent, RandomizedSensitivity])
+def test_a_replaced_row_moves_an_iterate_by_no_more_than_its_noise_is_for(kind, loss):
+    rng = np.random.default_rng(0)
+    model = kind(alpha=0.1)
+    model.passes, reached = 3, 0.0
+    for _ in range(100):
+        size, n_batches, p = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
+        batches = rng.normal(size=(n_batches, size, p))
+        batches /= np.linalg.norm(batches, axis=2, keepdims=True)
+        at, _ = model.descend(batches, LOSSES[loss])
+        for j in range(n_batches):
+            other = batches.copy()
+            # across the gradient's own row, or anything
+            other[j, 0] = -other[j, 0] if rng.random() < 0.5 else np.eye(p)[0]
+            there, moved = model.descend(other, LOSSES[loss])
+            reached = max(reached, np.linalg.norm(there - at) / moved[j])
+    # near 0 the slope of the logistic loss is half its bound, and opposite rows pull back
+    assert (0.9 if loss == "huber_hinge" else 0.35) < reached <= 1 + 1e-12
+
+
+class _OneNoise:
+    """Stands for a generator: shows the scale of what is drawn."""
+
+    def normal(self, size):
+        return np.ones(size)
+
+    def gamma(self, shape, scale):
+        return scale
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+@pytest.mark.parametrize("kind", [PureObjective, GaussianObjective, ApproximateMinima])
+def test_perturbed_objectives_keep_their_promise_in_one_dimension(kind, epsilon, loss):
+    """The density of the minimum is that of b there times a derivative; compared on a grid, noise on it left out."""
+    delta = 1e-3
+    phi = LOSSES[loss]
+    closest = math.inf
+    for rows in ([1.0], [1.0, -1.0, 1.0]):
+        leaves = kind is GaussianObjective
+        others = [rows[1:]] if leaves else [[-rows[0], *rows[1:]], [0.0, *rows[1:]]]
+        b, penalty, _ = kind(epsilon, delta)._noise(len(rows), 1, phi.smoothness, _OneNoise())
+        scale = abs(float(b[0]))
+        w = np.linspace(-60, 60, 400_001) * scale / penalty
+
+        def log_density(rows, w=w, scale=scale, penalty=penalty):
+            force = sum((x * phi.slope(x * w) for x in rows), penalty * w) / scale
+            change = sum((x * x * phi.curvature(x * w) for x in rows), np.full_like(w, penalty)) / scale
+            log_b = -np.abs(force) - math.log(2) if kind is PureObjective else -(force**2) / 2 - math.log(2 * np.pi) / 2
+            return log_b + np.log(change)
+
+        here = log_density(rows)
+        assert np.exp(here).sum() * (w[1] - w[0]) == pytest.approx(1, abs=1e-3)
+        for other in others:
+            there = log_density(other)
+            for one, two in ((here, there), (there, here)):
+                if kind is PureObjective:
+                    closest = min(closest, epsilon - (one - two).max())
+                else:
+                    excess = np.maximum(np.exp(one) - np.exp(epsilon + two), 0).sum() * (w[1] - w[0])
+                    closest = min(closest, delta - excess)
+    assert closest >= -1e-9
 
 
 def test_baselines_of_the_paper_are_among_the_configurations():

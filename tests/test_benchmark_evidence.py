@@ -1,0 +1,123 @@
+"""Verdicts of the benchmark suite: chance confirms and denies no more often than stated."""
+
+import itertools
+import subprocess
+import sys
+from argparse import Namespace
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+pytest.importorskip("pandas")
+
+from benchmarks import figures, second_order
+from benchmarks.__main__ import main
+from benchmarks.evidence import Gap, Verdict, at_least, averaged, best_and_worst, everywhere, somewhere
+
+YES, NO, OPEN = Verdict.CONFIRMED, Verdict.DENIED, Verdict.UNDECIDED
+
+
+def noise(rng, repeats=4, folds=5, mean=0.0):
+    return {(str(r), str(f)): mean + rng.normal() for r in range(repeats) for f in range(folds)}
+
+
+def test_a_gap_is_the_paired_interval_of_student():
+    rng = np.random.default_rng(0)
+    first, second = noise(rng), noise(rng, repeats=3)  # the fourth repeat has no partner
+    gap = Gap.between(first, second)
+    differences = [first[fold] - second[fold] for fold in second]
+    low, high = ttest_1samp(differences, 0).confidence_interval(0.95)
+    assert gap.count == 15
+    assert (gap.mean - gap.half_width(), gap.mean + gap.half_width()) == pytest.approx((low, high))
+    # ten intervals that hold together with 95 % hold by themselves with 99.5 %
+    low, high = ttest_1samp(differences, 0).confidence_interval(0.995)
+    assert gap.half_width(10) == pytest.approx((high - low) / 2)
+    assert (gap - 1.5).mean == pytest.approx(gap.mean - 1.5)
+    assert (-gap).mean == -gap.mean
+    assert str(Gap(1.234, 0.5, 20)) == "+1.23 ± 1.05"
+
+
+def test_one_run_decides_nothing_and_none_is_an_error():
+    assert everywhere([Gap.of([5.0])]) is OPEN
+    assert str(Gap.of([5.0])) == "+5.00 (one run)"
+    with pytest.raises(ValueError, match="nothing was measured"):
+        Gap.between({("0", "0"): 1.0}, {("1", "0"): 1.0})
+
+
+@pytest.mark.parametrize("cells", [1, 18])
+def test_chance_seldom_denies_and_seldom_confirms(cells):
+    """Nothing differs: some denial has at most 2.5 %, so 400 tries have more than 25 with probability below 1e-4."""
+    rng = np.random.default_rng(1)
+    found = [everywhere(Gap.of(noise(rng).values()) for _ in range(cells)) for _ in range(400)]
+    assert found.count(NO) <= 25
+    assert found.count(YES) <= (25 if cells == 1 else 0)
+    anywhere = [somewhere(Gap.of(noise(rng).values()) for _ in range(cells)) for _ in range(400)]
+    assert anywhere.count(YES) <= 25
+    assert anywhere.count(NO) <= (25 if cells == 1 else 0)
+
+
+def test_a_difference_beyond_chance_decides():
+    clear, slight = Gap(1.0, 0.1, 20), Gap(0.05, 0.1, 20)
+    assert everywhere([clear, clear]) is YES
+    assert everywhere([clear, slight]) is OPEN
+    assert everywhere([clear, slight, -clear]) is NO
+    assert somewhere([slight, clear]) is YES
+    assert somewhere([slight, -clear]) is OPEN
+    assert somewhere([-clear, -clear]) is NO
+
+
+@pytest.mark.parametrize("verdicts", list(itertools.product((YES, NO, OPEN), repeat=3)))
+def test_so_many_statements_hold_if_they_do_whatever_the_open_ones_are(verdicts):
+    for count in (1, 2, 3):
+        ways = itertools.product(*((YES, NO) if verdict is OPEN else (verdict,) for verdict in verdicts))
+        possible = {way.count(YES) >= count for way in ways}
+        expected = OPEN if len(possible) == 2 else Verdict.of(possible.pop())
+        assert at_least(count, verdicts) is expected
+
+
+def test_the_best_of_many_equals_is_no_better():
+    """The mean of 2,000 differences has a standard error of .04: beyond .2 with probability below 1e-5."""
+    rng = np.random.default_rng(2)
+    fair, naive = [], []
+    for _ in range(100):
+        values = {str(v): noise(rng) for v in range(6)}
+        fair.append(Gap.between(*best_and_worst(values)).mean)
+        means = [np.mean(list(folds.values())) for folds in values.values()]
+        naive.append(max(means) - min(means))
+    assert abs(np.mean(fair)) < 0.2 < np.mean(naive)
+
+
+def test_the_best_and_the_worst_that_differ_are_found():
+    rng = np.random.default_rng(3)
+    best, worst = best_and_worst({"low": noise(rng, mean=-9), "middle": noise(rng), "high": noise(rng, mean=9)})
+    assert len(best) == len(worst) == 20
+    assert Gap.between(best, worst).mean == pytest.approx(18, abs=2)
+    assert best_and_worst({"a": noise(rng, repeats=1), "b": noise(rng, repeats=1)}) == ({}, {})
+
+
+def test_an_average_over_cells_keeps_to_the_folds_of_all():
+    assert averaged([{("0", "0"): 1.0, ("0", "1"): 2.0}, {("0", "1"): 4.0}]) == {("0", "1"): 3.0}
+
+
+def test_printed_commands_find_everything_measured():
+    """What the index names was run as it says, and running it again only draws."""
+    for figure in figures.FIGURES.values():
+        if figure.name == "gao-wright":
+            assert second_order.missing(second_order.METHODS) == []
+            continue
+        for table, keys in figure.measurements(Namespace(repeats=figure.default_repeats, data=None, jobs=1)):
+            assert table.missing(keys) == [], figure.name
+
+
+def test_the_command_line_helps(capsys):
+    main(["run", "--help"])
+    assert "lee-kifer-1" in capsys.readouterr().out
+    for arguments in (["run"], ["run", "no-such-figure"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert "lee-kifer-1" in capsys.readouterr().err
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "run", "lee-kifer-1", "--help"], capture_output=True, text=True, check=True
+    )
+    assert f"{figures.FIGURES['lee-kifer-1'].default_repeats}" in done.stdout
