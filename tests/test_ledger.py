@@ -435,7 +435,7 @@ def test_from_rho_states_the_epsilon_it_guarantees():
     assert zcdp_delta(budget.epsilon, 0.02) <= 1e-6
 
 
-@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, "1"])
+@pytest.mark.parametrize("bad", [0, -1.0, math.nan, math.inf, True, "1", 10**400])
 def test_budgets_refuse_an_epsilon_or_rho_that_is_not_positive_and_finite(bad):
     with pytest.raises(ValueError, match=rf"epsilon={bad!r} must be a positive finite number"):
         Budget.of(bad, 1e-6)

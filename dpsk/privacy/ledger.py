@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,7 +95,7 @@ def _python_number(value: float) -> float:
 
 
 def _require_positive(name: str, value: float) -> None:
-    if not _is_number(value) or not (value > 0 and math.isfinite(value)):
+    if not _is_number(value) or not 0 < value <= sys.float_info.max:
         raise ValueError(f"{name}={value!r} must be a positive finite number")
 
 
