@@ -42,8 +42,8 @@ LEE_KIFER = (
 )  # fmt: skip
 CHEN_LEE = (
     "default", "DP-BLSGD, as published", "DP-BLSGD, ours", "DP-BLSGD-AC, ours", "DP-BLGD, ours", "DP-AGD, as published",
-    "DP-SGD", "DP-Adam", "ObjPert 2012", "PrivGene", "objective perturbation, ours", "output perturbation, ours",
-    "OutPert-GD 2017", "permuted SGD 2017", "OutPert-RSGD 2019",
+    "DP-SGD", "DP-Adam", "ObjPert 2011", "ObjPert 2012", "PrivGene", "objective perturbation, ours",
+    "output perturbation, ours", "OutPert-GD 2017", "permuted SGD 2017", "OutPert-RSGD 2019",
 )  # fmt: skip
 KINDS = ("logistic regression", "linear SVM")
 Cells = Mapping[tuple[str, ...], np.ndarray]
