@@ -108,11 +108,12 @@ class PermutedGradientDescent(_NoisyIterate):
 class RandomizedSensitivity(_NoisyIterate):
     """RSGD (Chen, Lee & Kifer 2019): (epsilon, delta)-DP by Rényi differential privacy; delta must be positive.
 
-    The batch that a row is in is random and secret, so what is released is a mixture of Gaussians whose shifts are
-    small for most batches. exp((a - 1) D_a) is jointly convex, so D_a is at most ``log(mean_j exp(a (a - 1) s_j^2 / (2
-    sigma^2)))/(a - 1)`` over the sensitivities s_j. Constant steps of 10/sqrt(number of steps), at most
-    1/(smoothness + alpha), and the iterates of the last pass are averaged. Idea and averaging are the paper's, whose
-    text we did not have: steps and constants are ours.
+    The batch that a row is in is random and secret, so what is released is a mixture of Gaussians, one shift for each
+    batch. exp((a - 1) D_a) is jointly convex, so D_a is at most ``log(mean_j exp(a (a - 1) s_j^2 / (2 sigma^2)))/(a -
+    1)`` over the sensitivities s_j. Where shifts hardly differ, as with a small alpha, exact Gaussian noise for the
+    worst batch is less, and is taken. Constant steps of 10/sqrt(number of steps), at most 1/(smoothness + alpha), and
+    the iterates of the last pass are averaged. Idea and averaging are the paper's, whose text we did not have: steps
+    and constants are ours.
     """
 
     def _steps(self, count, longest):
@@ -121,19 +122,19 @@ class RandomizedSensitivity(_NoisyIterate):
     def _averaged(self, n_batches):
         return n_batches
 
+    def mixture_epsilon(self, sigma: float, moved: np.ndarray) -> float:
+        """Return the epsilon of noise of this size, by the best of many Rényi orders."""
+        orders = np.concatenate([1 + np.geomspace(0.01, 1, 40), np.geomspace(2.1, 2000, 200)])
+        exponents = np.multiply.outer(orders * (orders - 1), moved**2 / (2 * sigma**2))
+        divergence = (logsumexp(exponents, axis=1) - math.log(len(moved))) / (orders - 1)
+        left = (math.log(1 / self.delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
+        return float((divergence + left).min())
+
     def _noise(self, moved, p, rng):
         if not self.delta > 0:
             raise ValueError(f"delta={self.delta!r} must be positive: a mixture of Gaussians is not purely private")
-        orders = np.concatenate([1 + np.geomspace(0.01, 1, 40), np.geomspace(2.1, 2000, 200)])
-
-        def epsilon(sigma):
-            exponents = np.multiply.outer(orders * (orders - 1), moved**2 / (2 * sigma**2))
-            divergence = (logsumexp(exponents, axis=1) - math.log(len(moved))) / (orders - 1)
-            left = (math.log(1 / self.delta) - np.log(orders)) / (orders - 1) + np.log1p(-1 / orders)
-            return float((divergence + left).min())
-
         low, high = moved.max() * 1e-3, moved.max() * 1e6
         for _ in range(60):
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if epsilon(middle) > self.epsilon else (low, middle)
-        return rng.normal(size=p) * high
+            low, high = (middle, high) if self.mixture_epsilon(middle, moved) > self.epsilon else (low, middle)
+        return rng.normal(size=p) * min(high, moved.max() / gaussian_mu(self.epsilon, self.delta))

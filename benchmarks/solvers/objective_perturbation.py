@@ -37,7 +37,21 @@ class _PerturbedObjective(UnitRowsClassifier):
 
         options = {"maxiter": 5_000, "maxfun": 10_000, "ftol": 0.0, "gtol": 1.0 / n}
         w = minimize(objective, np.zeros(p), jac=True, method="L-BFGS-B", options=options).x
+        if spread:  # the noise is for gradients of a stated length, which L-BFGS does not look at
+            w = _refined(rows, loss, penalty, b, w, 1 / n)
         return w + spread * rng.normal(size=p)
+
+
+def _refined(rows, loss, penalty, b, w, tolerance):
+    """Return a point near w where the gradient of the perturbed objective is no longer than the tolerance."""
+    for _ in range(50):
+        margin = rows @ w
+        gradient = rows.T @ loss.slope(margin) + penalty * w + b
+        if np.linalg.norm(gradient) <= tolerance:
+            return w
+        hessian = (rows.T * loss.curvature(margin)) @ rows + penalty * np.eye(len(w))
+        w = w - np.linalg.solve(hessian, gradient)
+    raise RuntimeError(f"no gradient as short as {tolerance:g} was found; nothing is returned")
 
 
 class PureObjective(_PerturbedObjective):
@@ -70,9 +84,10 @@ class GaussianObjective(_PerturbedObjective):
 class ApproximateMinima(_PerturbedObjective):
     """AMP (Iyengar et al. 2019), not tuned: (epsilon, delta)-DP for replaced rows, the minimum being approximate.
 
-    One part of the budget is for b, which also pays for the determinant, the other for noise that covers gradients of
-    up to 1/n^2 (of the mean loss). How it is split is fixed: 99 % for b, of which half, but at most .999, is for the
-    determinant.
+    One part of the budget is for b, which also pays for the determinant, the other for what is left of the gradient, up
+    to 1/n^2 of the mean loss: each of two neighbours may be tolerance/penalty away from its minimum, so they are up to
+    twice that apart. How the budget is split is fixed: 99 % for b, of which half, but all except .999 if that is more,
+    is for the determinant.
     """
 
     def _noise(self, n, p, smoothness, rng):
@@ -82,5 +97,5 @@ class ApproximateMinima(_PerturbedObjective):
         delta = self.delta / 2
         sigma = 2 * (1 + math.sqrt(2 * math.log(1 / delta))) / (first - determinant)
         tolerance = 1 / n  # of the sum
-        spread = tolerance / penalty * (1 + math.sqrt(2 * math.log(1 / delta))) / second
+        spread = 2 * tolerance / penalty * (1 + math.sqrt(2 * math.log(1 / delta))) / second
         return sigma * rng.normal(size=p), penalty, spread
