@@ -15,7 +15,7 @@ import numpy as np
 
 from . import gradients, line_search, output_risk, second_order
 from .accuracy import EPSILONS
-from .evidence import Gap, Verdict, at_least, averaged, best_and_worst, everywhere, somewhere
+from .evidence import Gap, NotMeasured, Verdict, at_least, averaged, differences, everywhere, somewhere, variance
 from .pictures import DATASETS, all_cells, all_folds, kdd_name, settings_folds
 from .settings import EPSILONS as SETTING_EPSILONS
 from .settings import SETTINGS, STEPS, STEPS_EPSILONS
@@ -37,7 +37,8 @@ CHEN_LEE = (
     "PrivGene",
 )
 OURS = ("DP-BLSGD, ours", "DP-BLSGD-AC, ours", "DP-BLGD, ours")
-PROPOSED = (*OURS, "DP-BLSGD, as published")
+PUBLISHED = "DP-BLSGD, as published"
+PROPOSED = (PUBLISHED, *OURS)
 CELLS = [(dataset, epsilon) for dataset in DATASETS for epsilon in EPSILONS]
 KDDCUP = "kddcup99"
 IN_BATCHES = (AGD, "DP-AGD, ours", "PrivGene")
@@ -81,11 +82,11 @@ def least(gaps: dict[str, Gap]) -> str:
     return f"{gaps[name]} over {name}"
 
 
-def counted(verdicts: Iterable[Verdict]) -> str:
-    """Return in how many cells a statement holds, fails and is open."""
+def counted(verdicts: Iterable[Verdict], words: tuple[str, str, str] = ("ahead", "level", "behind")) -> str:
+    """Return in how many cells a statement holds, is open and fails."""
     verdicts = list(verdicts)
-    kinds = (Verdict.CONFIRMED, "ahead"), (Verdict.UNDECIDED, "level"), (Verdict.DENIED, "behind")
-    return ", ".join(f"{word} in {verdicts.count(kind)}" for kind, word in kinds)
+    kinds = (Verdict.CONFIRMED, Verdict.UNDECIDED, Verdict.DENIED)
+    return ", ".join(f"{word} in {verdicts.count(kind)}" for kind, word in zip(kinds, words, strict=True))
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
@@ -93,14 +94,26 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
     return at_least(len(verdicts), verdicts)
 
 
-def spread(values: dict[str, Folds]) -> Gap:
-    """Return the points between the best and the worst value."""
-    return Gap.between(*best_and_worst(values))
+def most_of(verdicts: list[Verdict]) -> Verdict:
+    return at_least(len(verdicts) // 2 + 1, verdicts)
 
 
-def below(gaps: dict[str, Gap], limit: float) -> tuple[Verdict, str]:
-    """Return whether all of these are below a limit, and the text of them."""
-    return everywhere(-(gap - limit) for gap in gaps.values()), listed(gaps)
+def widest(values: dict[str, Folds]) -> str:
+    """Return the largest difference between two values, and which they are."""
+    order = sorted(values, key=lambda value: mean(values[value]))
+    return f"{Gap.between(values[order[-1]], values[order[0]])} ({order[-1]} over {order[0]})"
+
+
+def below(tables: dict[str, dict[str, Folds]], limit: float) -> Checked:
+    """Return whether no two values of each of these differ by as much as the limit, and their largest differences."""
+    verdict = everywhere(-(gap - limit) for values in tables.values() for gap in differences(values))
+    return verdict, ", ".join(f"{widest(values)} at {where}" for where, values in tables.items())
+
+
+def above(tables: dict[str, dict[str, Folds]], limit: float) -> Checked:
+    """Return whether some two values of each of these differ by more than the limit, and their largest differences."""
+    verdict = all_of(somewhere(gap - limit for gap in differences(values)) for values in tables.values())
+    return verdict, ", ".join(f"{widest(values)} at {where}" for where, values in tables.items())
 
 
 def listed(gaps: dict[str, Gap]) -> str:
@@ -114,10 +127,10 @@ def noisy_but_descending() -> Checked:
     rows = [row for row in gradients.TABLE.rows() if row["method"] == "steady noise" and row["loss"]]
     losses = [float(row["loss"]) for row in rows]
     falls = sum(b < a for a, b in pairwise(losses))
-    good = falls == len(losses) - 1 and all(float(row["noisy"]) > float(row["true"]) for row in rows)
-    return Verdict.of(good), (
+    factor = float(rows[-1]["noisy"]) / float(rows[-1]["true"])
+    return Verdict.of(falls == len(losses) - 1 and factor > 5), (
         f"the loss falls in {falls} of {len(losses) - 1} steps; true norm {rows[0]['true']} to {rows[-1]['true']}, "
-        f"noisy {rows[0]['noisy']} to {rows[-1]['noisy']}"
+        f"noisy {rows[0]['noisy']} to {rows[-1]['noisy']}, {factor:.1f} times as long (much: more than five)"
     )
 
 
@@ -129,14 +142,15 @@ def smallest_epsilon(kind: int) -> Checked:
 
 
 def competitive(kind: int) -> Checked:
-    cells = [*CELLS, *((KDDCUP, epsilon) for epsilon in EPSILONS)]
-    leads = {(d, e): over_all(AGD, LEE_KIFER, d, e, kind) for d, e in cells}
-    verdict = everywhere(gap - -1 for gaps in leads.values() for gap in gaps.values())
-    first = counted(everywhere(gaps.values()) for gaps in leads.values())
-    dataset, epsilon = min(cells, key=lambda cell: min(gap.mean for gap in leads[cell].values()))
+    datasets = (*DATASETS, KDDCUP)
+    leads = {(d, e): over_all(AGD, LEE_KIFER, d, e, kind) for d in datasets for e in EPSILONS}
+    near = {cell: everywhere((gap - -1 for gap in x.values()), among=len(leads)) for cell, x in leads.items()}
+    verdict = all_of(at_least(3, (near[d, e] for e in EPSILONS)) for d in datasets)
+    dataset, epsilon = min(leads, key=lambda cell: min(gap.mean for gap in leads[cell].values()))
     return verdict, (
-        f"(competitive: less than a point behind any other) of {len(cells)} cells {first} of the others; furthest "
-        f"behind on {dataset} at {epsilon:g}: {least(leads[dataset, epsilon])}"
+        f"less than a point behind any other (wide: at three of six epsilons or more, everywhere): "
+        f"{counted(near.values(), ('holds', 'open', 'fails'))} of {len(leads)} cells; furthest behind on {dataset} at "
+        f"{epsilon:g}: {least(leads[dataset, epsilon])}"
     )
 
 
@@ -153,67 +167,86 @@ def one_step_of_moments() -> Checked:
 
 def setting(parameter: str, epsilon: float, variant: str = "as published") -> dict[str, Folds]:
     """Return what was measured of every value of a setting."""
-    return {f"{v:g}": settings_folds()[variant, parameter, str(v), str(epsilon)] for v in SETTINGS[parameter]}
+    cells = settings_folds()
+    return {f"{v:g}": cells.get((variant, parameter, str(v), str(epsilon)), {}) for v in SETTINGS[parameter]}
+
+
+def some_of(values: dict[str, Folds], low: float, high: float) -> dict[str, Folds]:
+    return {value: folds for value, folds in values.items() if low <= float(value) <= high}
 
 
 def gamma_beyond() -> Checked:
-    beyond = {
-        (variant, f"{e:g}"): spread({v: x for v, x in setting("gamma", e, variant).items() if float(v) > 0.2})
+    published, ours = (
+        below({f"{e:g}": some_of(setting("gamma", e, variant), 0.21, 1) for e in SETTING_EPSILONS}, 0.5)
         for variant in ("as published", "ours")
-        for e in SETTING_EPSILONS
-    }
-    published = {e: gap for (variant, e), gap in beyond.items() if variant == "as published"}
-    verdict, text = below(published, 0.5)
-    ours = listed({e: gap for (variant, e), gap in beyond.items() if variant == "ours"})
-    return verdict, f"points between the best and the worst of four (none: below half a point): {text}; ours {ours}"
+    )
+    return published[0], (
+        f"largest difference of four (almost none: below half a point): {published[1]}; ours ({ours[0].value}): "
+        f"{ours[1]}"
+    )
 
 
 def gamma_below() -> Checked:
     values = {f"{e:g}": setting("gamma", e) for e in SETTING_EPSILONS}
     gaps = {e: Gap.between(v["0.2"], v["0.1"]) for e, v in values.items()}
-    verdict = everywhere(side - -0.5 for gap in gaps.values() for side in (gap, -gap))
-    return verdict, f"points from .1 to .2 (slight: below half a point): {listed(gaps)}"
+    sides = [side for gap in gaps.values() for side in (gap, -gap)]
+    verdict = all_of([somewhere(sides), everywhere(side - -0.5 for side in sides)])
+    return verdict, f"points from .1 to .2 (slight: below half a point, and not 0): {listed(gaps)}"
 
 
 def splits_matter_less() -> Checked:
-    ends = {e: best_and_worst(setting("splits", e)) for e in SETTING_EPSILONS}
-    ranges = {e: {fold: best[fold] - worst[fold] for fold in best} for e, (best, worst) in ends.items()}
-    verdict = everywhere(Gap.between(ranges[a], ranges[b]) for a, b in pairwise(SETTING_EPSILONS))
-    text = listed({f"{e:g}": Gap.of(r.values()) for e, r in ranges.items()})
-    return verdict, f"points between the best and the worst number of splits: {text}"
+    first, *_, last = SETTING_EPSILONS
+    tables = {e: setting("splits", e) for e in (first, last)}
+    small, large = (variance(tables[e]) for e in (first, last))
+    apart = Gap(small.mean - large.mean, math.hypot(small.error, large.error), min(small.count, large.count))
+    text = ", ".join(f"{math.sqrt(max(v.mean, 0)):.2f} at {e:g}" for e, v in ((first, small), (last, large)))
+    return everywhere(
+        [apart]
+    ), f"standard deviation between numbers of splits, in points: {text}; variances {apart} apart"
 
 
-def extremes_hurt(parameter: str, epsilons: Iterable[float]) -> Checked:
-    gaps, texts = [], []
-    for epsilon in epsilons:
-        values = setting(parameter, epsilon)
-        best, _ = best_and_worst(values)
-        low, *_, high = values
-        gaps += (lost := [Gap.between(best, values[low]), Gap.between(best, values[high])])
-        top = max(values, key=lambda v: mean(values[v]))
-        texts.append(f"at {epsilon:g} best {top}, {low} {-lost[0]}, {high} {-lost[1]}")
-    return everywhere(gap - 0.2 for gap in gaps), "points (worse: by more than 0.2): " + "; ".join(texts)
+def extremes_hurt(parameter: str, epsilons: tuple[float, ...]) -> Checked:
+    tables = {e: setting(parameter, e) for e in epsilons}
+    verdicts, texts = [], []
+    for end in (0, -1):
+        lost: dict[float, dict[str, Gap]] = {}
+        for epsilon, values in tables.items():
+            worse = list(values)[end]
+            lost[epsilon] = {v: Gap.between(folds, values[worse]) for v, folds in values.items() if v != worse}
+        verdicts.append(somewhere(gap - 0.2 for gaps in lost.values() for gap in gaps.values()))
+        for epsilon, gaps in lost.items():
+            best = max(gaps, key=lambda v: gaps[v].mean)
+            texts.append(f"{best} over {list(tables[epsilon])[end]} {gaps[best]} at {epsilon:g}")
+    return all_of(verdicts), "points (worse: by more than 0.2, at some epsilon): " + ", ".join(texts)
 
 
 def moderate_loss_clips() -> Checked:
-    moderate = {
-        f"{e:g}": spread({v: x for v, x in setting("loss_clip", e).items() if 2 <= float(v) <= 8})
+    verdict, text = below({f"{e:g}": some_of(setting("loss_clip", e), 2, 8) for e in SETTING_EPSILONS}, 1)
+    return verdict, f"largest difference among 2 to 8 (little: below one point): {text}"
+
+
+def robust_settings() -> Checked:
+    """The defaults of the paper are 60 splits, gamma = .1 and clips of 3."""
+    ranges = {"splits": (40, 100), "gamma": (0.05, 0.2), "gradient_clip": (2, 4), "loss_clip": (2, 4)}
+    tables = {
+        f"{e:g} for {parameter}": some_of(setting(parameter, e), *ends)
+        for parameter, ends in ranges.items()
         for e in SETTING_EPSILONS
     }
-    verdict, text = below(moderate, 1)
-    return verdict, f"points between the best and the worst of 2 to 8 (little: below one): {text}"
+    verdict, text = below(tables, 1)
+    return verdict, f"largest difference within a factor of about two of the default (robust: below one point): {text}"
 
 
 def near_best_objective() -> Checked:
     verdicts, texts = [], []
     for dataset in DATASETS:
-        best = mean(all_folds("objective")[dataset, "not private, alpha 1e-3", ""])
-        above = {
+        best = mean(all_folds("objective").get((dataset, "not private, alpha 1e-3", ""), {}))
+        over_it = {
             e: Gap.of(100 * (value / best - 1) for value in at(AGD, dataset, e, measure="objective").values())
             for e in EPSILONS
         }
-        verdicts.append(at_least(3, [everywhere([-(gap - 10)]) for gap in above.values()]))
-        texts.append(f"{dataset} {above[0.4]} % at 0.4, {above[1.6]} % at 1.6")
+        verdicts.append(at_least(3, [everywhere([-(gap - 10)], among=len(CELLS)) for gap in over_it.values()]))
+        texts.append(f"{dataset} {over_it[0.4]} % at 0.4, {over_it[1.6]} % at 1.6")
     text = "above the minimum (close: within 10 % at three of six epsilons or more): " + "; ".join(texts)
     return all_of(verdicts), text
 
@@ -238,14 +271,14 @@ def bank_objective_falls() -> Checked:
 
 
 def steps_matter() -> Checked:
-    gaps = {}
-    for variant, settings in STEPS.items():
-        for e in STEPS_EPSILONS:
-            values = {str(v): settings_folds()[variant, "steps", str(v), str(e)] for v in settings}
-            order = sorted(values, key=lambda v: mean(values[v]))
-            gaps[f"{e:g} for {variant} (best {order[-1]}, worst {order[0]})"] = spread(values)
-    verdict = everywhere(gap - 1 for gap in gaps.values())
-    return verdict, f"points between the best and the worst number on Adult (largely: more than one): {listed(gaps)}"
+    cells = settings_folds()
+    tables = {
+        f"{e:g} for {variant}": {str(v): cells.get((variant, "steps", str(v), str(e)), {}) for v in numbers}
+        for variant, numbers in STEPS.items()
+        for e in STEPS_EPSILONS
+    }
+    verdict, text = above(tables, 1)
+    return verdict, f"largest difference on Adult (largely: more than a point): {text}"
 
 
 # ---------------------------------------------------------------------------------------- Chen & Lee (2020)
@@ -253,13 +286,13 @@ def steps_matter() -> Checked:
 
 def searches(parameter: str, epsilon: str, measure: str = "accuracy") -> dict[str, Folds]:
     cells = line_search.folds_of(measure)
-    return {str(v): cells[parameter, str(v), epsilon] for v in line_search.SETTINGS[parameter]}
+    return {str(v): cells.get((parameter, str(v), epsilon), {}) for v in line_search.SETTINGS[parameter]}
 
 
 def robust(parameter: str) -> Checked:
-    verdict, text = below({"0.2": spread(searches(parameter, "0.2"))}, 1)
-    small = spread(searches(parameter, "0.05"))
-    return verdict, f"points between the best and the worst: {text} (hardly: below one), {small} at 0.05"
+    verdict, text = below({"0.2": searches(parameter, "0.2")}, 1)
+    small = widest(searches(parameter, "0.05"))
+    return verdict, f"largest difference (hardly: below one point): {text}; {small} at 0.05"
 
 
 def best_at(parameter: str, value: str) -> Checked:
@@ -276,30 +309,27 @@ def laplace_better() -> Checked:
 
 def rate_too_small() -> Checked:
     values = searches("sampling_rate", "0.05")
-    behind, calm = Gap.between(best_and_worst(values)[0], values["0.01"]), spread(searches("sampling_rate", "0.2"))
-    return everywhere([behind - 0.5, -(calm - 1)]), (
-        f"at 0.05 the best rate is {behind} points over .01 (must not: by half a point); at 0.2 {calm} points between "
-        "the best and the worst (little: below one)"
+    ahead = {v: Gap.between(folds, values["0.01"]) for v, folds in values.items() if v != "0.01"}
+    best = max(ahead, key=lambda v: ahead[v].mean)
+    calm, text = below({"0.2": searches("sampling_rate", "0.2")}, 1)
+    return all_of([somewhere(gap - 0.5 for gap in ahead.values()), calm]), (
+        f"points of {best} over .01 at 0.05: {ahead[best]} (must not: by half a point); largest difference {text} "
+        "(little: below one)"
     )
 
 
 def fewer_evaluations() -> Checked:
     ratios = {}
     for field in ("gradients", "losses"):
-        values = searches_at_rates(field)
+        values = searches("sampling_rate", "0.4", field)
         ratios[field] = mean(values["1.0"]) / mean(values["0.1"])
-    accuracy = searches_at_rates("accuracy")
+    accuracy = searches("sampling_rate", "0.4")
     points = Gap.between(accuracy["1.0"], accuracy["0.1"])
     similar = everywhere([points - -0.5, -points - -0.5])
     return all_of([Verdict.of(min(ratios.values()) > 2), similar]), (
         f"all rows compute {ratios['gradients']:.1f} times the gradients and {ratios['losses']:.1f} times the losses "
         f"of a rate of .1, for {points} points (similar: within half a point)"
     )
-
-
-def searches_at_rates(measure: str) -> dict[str, Folds]:
-    cells = line_search.folds_of(measure)
-    return {str(rate): cells["sampling_rate", str(rate), "0.4"] for rate in line_search.RATES}
 
 
 def angle_helps() -> Checked:
@@ -317,27 +347,30 @@ def clips_decay() -> Checked:
 
 
 def mostly_ahead(kind: int) -> Checked:
-    verdicts, texts = [], []
+    texts, verdicts = [], {}
     for name in PROPOSED:
-        cells = [everywhere(over_all(name, CHEN_LEE, d, e, kind).values()) for d, e in CELLS]
-        others = [other for other in CHEN_LEE if other != "DP-SGD"]
-        without = [everywhere(over_all(name, others, d, e, kind).values()) for d, e in CELLS]
-        verdicts.append(at_least(len(CELLS) // 2 + 1, cells))
-        texts.append(f"{name} {counted(cells)} (without our DP-SGD {without.count(Verdict.CONFIRMED)} ahead)")
-    return all_of(verdicts), f"of {len(CELLS)} cells, beside the best of all baselines: " + "; ".join(texts)
+        cells, without = (
+            [everywhere(over_all(name, others, d, e, kind).values(), among=len(CELLS)) for d, e in CELLS]
+            for others in (CHEN_LEE, [other for other in CHEN_LEE if other != "DP-SGD"])
+        )
+        verdicts[name] = most_of(cells)
+        texts.append(f"{name} {counted(cells)} (without our DP-SGD {counted(without)})")
+    text = f"of {len(CELLS)} cells, beside the best of all baselines: " + "; ".join(texts)
+    return verdicts[PUBLISHED], text
 
 
 def beats_noisy_min(kind: int, names: tuple[str, ...]) -> Checked:
-    averages, texts = [], []
+    """The first of the names decides."""
+    verdicts, texts = [], []
     for name in names:
-        cells = [everywhere([over(name, AGD, d, e, kind)]) for d, e in CELLS]
+        cells = [everywhere([over(name, AGD, d, e, kind)], among=len(CELLS)) for d, e in CELLS]
+        verdicts.append(most_of(cells))
         mine, theirs, improved = (averaged(at(n, d, e, kind) for d, e in CELLS) for n in (name, AGD, "DP-AGD, ours"))
-        averages.append(Gap.between(mine, theirs))
         texts.append(
-            f"{name} {averages[-1]}, {counted(cells)} of {len(CELLS)} cells ({Gap.between(mine, improved)} over our "
-            "DP-AGD)"
+            f"{name} {counted(cells)} of {len(CELLS)} cells, {Gap.between(mine, theirs)} points on average "
+            f"({Gap.between(mine, improved)} over our DP-AGD)"
         )
-    return everywhere(averages), "points over DP-AGD as published, on average: " + "; ".join(texts)
+    return verdicts[0], "beside DP-AGD as published (beats: in most cells): " + "; ".join(texts)
 
 
 def randomised_output() -> Checked:
@@ -351,9 +384,9 @@ def randomised_output() -> Checked:
 
 def low_at_small() -> Checked:
     others = ("ObjPert 2012", "DP-SGD")
-    leads = {(n, d): over(PROPOSED[-1], n, d, 0.05) for n in others for d in DATASETS}
+    leads = {(n, d): over(PUBLISHED, n, d, 0.05) for n in others for d in DATASETS}
     texts = ", ".join(f"{n} on {d} {-gap}" for (n, d), gap in leads.items())
-    return everywhere(leads.values()), f"points at 0.05 over {PROPOSED[-1]}: {texts}"
+    return everywhere(leads.values()), f"points at 0.05 over {PUBLISHED}: {texts}"
 
 
 def bank_is_narrow() -> Checked:
@@ -375,12 +408,12 @@ def decay_helps_somewhere() -> Checked:
 def bounds_hold() -> Checked:
     lines = [line for line in output_risk.read() if line.applies]
     ratios = [line.excess / line.bound for line in lines]
-    above = sum(ratio > 1 for ratio in ratios)
+    above_it = sum(ratio > 1 for ratio in ratios)
     left = [Gap(line.bound - line.excess, line.error, line.repeats) for line in lines]
     clear = sum(everywhere([gap]) is Verdict.CONFIRMED for gap in left)
-    return Verdict.of(not above), (
-        f"{above} of {len(lines)} cells are above their bound, {clear} are below it beyond chance; the largest ratio "
-        f"is {max(ratios):.2f}"
+    return everywhere(left), (
+        f"{above_it} of {len(lines)} cells are above their bound, {clear} are below it beyond chance; the largest "
+        f"ratio is {max(ratios):.2f}"
     )
 
 
@@ -413,15 +446,17 @@ def logarithms(folds: Folds) -> Folds:
     return {fold: math.log(value) for fold, value in folds.items()}
 
 
-def times_as_long(slower: str, faster: str, cells: Iterable[tuple[str, ...]]) -> Checked:
-    """Return whether one method takes longer than another in every cell, by the logarithm of seconds."""
+def times_as_long(slower: str, faster: str, cells: Iterable[tuple[str, ...]]) -> tuple[list[Gap], str]:
+    """Return the logarithm of how many times longer one method takes, cell by cell."""
     seconds = {method: second(method, "seconds") for method in (slower, faster)}
     gaps = [Gap.between(*(logarithms(seconds[method][cell]) for method in (slower, faster))) for cell in cells]
+    if not gaps:
+        raise NotMeasured(f"{slower} and {faster} nowhere come to an end both")
     ratios = [math.exp(gap.mean) for gap in gaps]
-    clear = sum(everywhere([gap]) is Verdict.CONFIRMED for gap in gaps)
-    return everywhere(gaps), (
-        f"{slower} takes {min(ratios):.1f} to {max(ratios):.1f} times as long (median {np.median(ratios):.1f}), longer "
-        f"beyond chance in {clear} of {len(gaps)} cells"
+    clear = sum(everywhere([gap], among=len(gaps)) is Verdict.CONFIRMED for gap in gaps)
+    return gaps, (
+        f"{slower} takes {min(ratios):.1f} to {max(ratios):.1f} times as long as {faster} (median "
+        f"{np.median(ratios):.1f}), longer beyond chance in {clear} of {len(gaps)} cells"
     )
 
 
@@ -439,7 +474,8 @@ def short_step_may_fail() -> Checked:
     cell = loose(0.2)
     lower = Gap.between(second("TR", "loss")[cell], second("OPT", "loss")[cell])
     share = mean(second("OPT", "reached")[cell])
-    return all_of([Verdict.of(share < 1), everywhere([lower])]), (
+    fails = Verdict.CONFIRMED if share < 1 else Verdict.UNDECIDED  # it could in another run
+    return all_of([fails, everywhere([lower])]), (
         f"{100 * share:.0f} % of the runs of OPT end, lower than TR by {lower.mean:+.4f} ± {lower.half_width():.4f}"
     )
 
@@ -455,16 +491,15 @@ def both_end() -> list[tuple[str, ...]]:
 
 
 def faster_than_regions() -> Checked:
-    verdict, text = times_as_long("TR", "2OPT-LS", both_end())
-    return verdict, f"where both end, {text}"
+    gaps, text = times_as_long("TR", "2OPT-LS", both_end())
+    return everywhere(gaps), f"where both end, {text}"
 
 
 def fewer_iterations() -> Checked:
     bought = {method: second(method, "gradients") for method in ("TR", "2OPT-LS")}
-    cells = both_end()
-    gaps = [Gap.between(bought["TR"][cell], bought["2OPT-LS"][cell]) for cell in cells]
+    gaps = [Gap.between(bought["TR"][cell], bought["2OPT-LS"][cell]) for cell in both_end()]
     fewer = sum(gap.mean > 0 for gap in gaps)
-    text = f"2OPT-LS buys fewer gradients (one per iteration) in {fewer} of {len(cells)} cells where both end"
+    text = f"2OPT-LS buys fewer gradients (one per iteration) in {fewer} of {len(gaps)} cells where both end"
     return everywhere(gaps), text
 
 
@@ -476,8 +511,9 @@ def few_hessians() -> Checked:
     )
 
 
-def searches_improve() -> Checked:
-    return times_as_long("OPT", "2OPT-LS", second("OPT", "seconds"))
+def faster_than_the_short_step(*methods: str) -> Checked:
+    found = [times_as_long("OPT", method, second("OPT", "seconds")) for method in methods]
+    return everywhere(gap for gaps, _ in found for gap in gaps), "; ".join(text for _, text in found)
 
 
 def gradient_descent_is_slow() -> Checked:
@@ -496,25 +532,40 @@ def never(reason: str) -> Callable[[], Checked]:
 LK, CL, LR, GW = "Lee & Kifer (2018)", "Chen & Lee (2020)", "Lowy & Razaviyayn (2021)", "Gao & Wright (2023)"
 SGD_IS_OURS = "DP-SGD averages its tail and has our step; the paper does not say its own"
 STEPS_CHOSEN = "2,000 steps of length 1, chosen on a fold of Adult; the paper does not say its own"
+UNTUNED = "OutPert is not tuned, theirs was, heavily"
+WALL_CLOCK = "seconds on the wall, as there; five seeds"
 START = "all start at 0, there at random; noisy Hessians are ours, without a factor of the dimension"
 CLAIMS = (
     Claim(LK, "Table 1: noisy gradients much longer than the true ones still descend", noisy_but_descending),
-    Claim(LK, "Fig. 1a: the number of splits matters less the larger epsilon is", splits_matter_less),
+    Claim(LK, "Fig. 1a: the number of splits matters less where epsilon is large", splits_matter_less),
     Claim(
-        LK, "Fig. 1a: at epsilon .1 very few and very many splits are worse", lambda: extremes_hurt("splits", (0.1,))
+        LK, "Fig. 1a: at epsilon .1 very few and very many splits can be worse", lambda: extremes_hurt("splits", (0.1,))
     ),
     Claim(LK, "Fig. 1b: gamma > .2 has almost no effect", gamma_beyond),
     Claim(LK, "Fig. 1b: between gamma = .1 and .2 there is a slight effect", gamma_below),
     Claim(
         LK,
-        "Fig. 1c: C_grad too small or too large is worse",
+        "Fig. 1c: C_grad too small or too large can be worse",
         lambda: extremes_hurt("gradient_clip", SETTING_EPSILONS),
         remark="values from .5 on, there from 1 on",
     ),
-    Claim(LK, "Fig. 1d: C_obj too small or too large is worse", lambda: extremes_hurt("loss_clip", SETTING_EPSILONS)),
+    Claim(
+        LK, "Fig. 1d: C_obj too small or too large can be worse", lambda: extremes_hurt("loss_clip", SETTING_EPSILONS)
+    ),
     Claim(LK, "Fig. 1d: 2 <= C_obj <= 8 has little effect", moderate_loss_clips),
-    Claim(LK, "Fig. 2: at epsilon .05 DP-AGD beats the others except on BANK (logistic)", lambda: smallest_epsilon(0)),
-    Claim(LK, "Fig. 2: DP-AGD is first or competitive over a wide range of epsilon (logistic)", lambda: competitive(0)),
+    Claim(LK, "§6.2: DP-AGD is relatively robust to its settings", robust_settings),
+    Claim(
+        LK,
+        "Fig. 2, 4: at epsilon .05 DP-AGD beats the others except on BANK (logistic)",
+        lambda: smallest_epsilon(0),
+        UNTUNED,
+    ),
+    Claim(
+        LK,
+        "Fig. 2, 4: DP-AGD is first or competitive over a wide range of epsilon (logistic)",
+        lambda: competitive(0),
+        UNTUNED,
+    ),
     Claim(
         LK,
         "Fig. 2: DP-AGD comes close to the best objective for a wide range of epsilon",
@@ -523,7 +574,7 @@ CLAIMS = (
     ),
     Claim(LK, "Fig. 2: SGD-MA beats all others above epsilon .8", moments_win, STEPS_CHOSEN),
     Claim(LK, "§6.3: under the moments accountant one step costs epsilon 0.5756 at delta = 1e-8", one_step_of_moments),
-    Claim(LK, "Fig. 3: DP-AGD is competitive over a wide range of epsilon (SVM)", lambda: competitive(1)),
+    Claim(LK, "Fig. 3, 4: DP-AGD is competitive over a wide range of epsilon (SVM)", lambda: competitive(1), UNTUNED),
     Claim(LK, "Fig. 3: on BANK accuracy can fall although the budget grows (SVM)", unstable_bank),
     Claim(LK, "Fig. 3: on BANK the objective falls consistently as epsilon grows (SVM)", bank_objective_falls),
     Claim(LK, "§6.3: the accuracy of SGD-Adv and SGD-MA depends on the number of steps", steps_matter),
@@ -568,16 +619,32 @@ CLAIMS = (
     Claim(GW, "§4: loose, epsilon .6 and 1: OPT is faster than TR and ends lower", short_step_wins, START),
     Claim(GW, "§4: loose, epsilon .2: OPT may not end, and is lower than TR all the same", short_step_may_fail, START),
     Claim(GW, "§4: 2OPT-LS does well at all budgets and in both settings", two_phases_always),
-    Claim(GW, "§5: 2OPT-LS is always faster than TR", faster_than_regions),
+    Claim(GW, "§5: 2OPT-LS consistently outperforms TR: it is faster", faster_than_regions, WALL_CLOCK),
     Claim(GW, "§1: fewer iterations than TR", fewer_iterations),
-    Claim(GW, "§4: line search and two phases improve on the short step", searches_improve),
+    Claim(
+        GW,
+        "§4: line search and mini-batches improve on the short step: they are faster",
+        lambda: faster_than_the_short_step("OPT-LS", "OPT-B"),
+        WALL_CLOCK,
+    ),
+    Claim(
+        GW,
+        "§4: especially with two phases",
+        lambda: faster_than_the_short_step("2OPT-LS", "2OPT-B"),
+        WALL_CLOCK,
+    ),
     Claim(GW, "App. E: very few noisy Hessians, TR one in every iteration", few_hessians),
     Claim(GW, "§4, note: DP-GD gives no practical results", gradient_descent_is_slow),
 )
 
 
 def report() -> None:
-    checked = [(claim, *claim.check()) for claim in CLAIMS]
+    checked = []
+    for claim in CLAIMS:
+        try:
+            checked.append((claim, *claim.check()))
+        except NotMeasured as error:
+            checked.append((claim, Verdict.UNTESTABLE, f"not at this number of repeats: {error}"))
     counts = {kind: sum(verdict is kind for _, verdict, _ in checked) for kind in Verdict}
     lines = [
         "# Claims of the papers, checked",
@@ -585,9 +652,9 @@ def report() -> None:
         "Made by `python -m benchmarks report` from the CSV files (`benchmarks/claims.py` has every check). A claim on",
         'several cells (data set x epsilon) is confirmed if it holds in all of them; "most" is more than half. Numbers',
         "with ± are mean differences with their 95 % interval, paired by fold (Student's t; `benchmarks/evidence.py`):",
-        "a statement holds beyond the interval, fails beyond it on the other side (one of many cells must be clearer,",
-        "by Bonferroni), and between them is *undecided* at the number of folds that were run. The best and the worst",
-        "of several settings are chosen by the other repeats, so that chance does not make them better or worse.",
+        "a statement holds beyond the interval, fails beyond it on the other side, and between them is *undecided* at",
+        "the number of folds that were run. Where one of many differences would deny or confirm a claim, it must be",
+        "clearer by Bonferroni's rule. Where a paper proposes several variants, the one as published decides.",
         '"As published" are the papers\' algorithms with sound prices on our core, "ours" our settings of them. Data',
         "sets: Adult, Bank, IPUMS-BR (IPUMS-US is not among ours); of Lee & Kifer also KDDCup99, without ObjPert and",
         "OutPert. Neighbours: a row that leaves, but for ObjPert 2011, AMP 2019 and output perturbation of 2017 and",

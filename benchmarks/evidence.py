@@ -11,16 +11,28 @@ import enum
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from itertools import permutations
 
 import numpy as np
 from scipy.stats import t
 
-from .suite import Folds
+from .suite import Folds, per_repeat
 
-__all__ = ["Gap", "Verdict", "at_least", "averaged", "best_and_worst", "everywhere", "somewhere"]
+__all__ = [
+    "Gap",
+    "NotMeasured",
+    "Verdict",
+    "at_least",
+    "averaged",
+    "differences",
+    "everywhere",
+    "somewhere",
+    "variance",
+]
 
-Value = TypeVar("Value")
+
+class NotMeasured(ValueError):
+    """There are not enough rows to say anything."""
 
 
 class Verdict(enum.Enum):
@@ -48,7 +60,7 @@ class Gap:
     def of(cls, values: Iterable[float]) -> Gap:
         array = np.array(list(values))
         if not array.size:
-            raise ValueError("nothing was measured that could be compared")
+            raise NotMeasured("nothing was measured that could be compared")
         error = float(array.std(ddof=1)) / math.sqrt(array.size) if array.size > 1 else math.inf
         return cls(float(array.mean()), error, array.size)
 
@@ -71,12 +83,19 @@ class Gap:
         return f"{self.mean:+.2f} ± {self.half_width():.2f}" if self.count > 1 else f"{self.mean:+.2f} (one run)"
 
 
-def everywhere(gaps: Iterable[Gap]) -> Verdict:
-    """Return whether all these are positive: each for itself if so; one of many must be clearer to say no."""
+def everywhere(gaps: Iterable[Gap], among: int = 1) -> Verdict:
+    """Return whether all these are positive.
+
+    To say yes each has to be so for itself; to say no one of many must be clearer, as any of them could by chance.
+    Among several such statements all verdicts are right together with 95 %.
+    """
     gaps = list(gaps)
-    if all(gap.mean > gap.half_width() for gap in gaps):
+    if not gaps:
+        raise NotMeasured("there is nothing to compare")
+    if all(gap.mean > gap.half_width(among) for gap in gaps):
         return Verdict.CONFIRMED
-    return Verdict.DENIED if any(-gap.mean > gap.half_width(len(gaps)) for gap in gaps) else Verdict.UNDECIDED
+    clear = any(-gap.mean > gap.half_width(among * len(gaps)) for gap in gaps)
+    return Verdict.DENIED if clear else Verdict.UNDECIDED
 
 
 def somewhere(gaps: Iterable[Gap]) -> Verdict:
@@ -86,35 +105,41 @@ def somewhere(gaps: Iterable[Gap]) -> Verdict:
 
 
 def at_least(count: int, verdicts: Iterable[Verdict]) -> Verdict:
-    """Return whether so many of these statements hold."""
+    """Return whether so many of these statements hold; verdicts on many cells are to be right together."""
     verdicts = list(verdicts)
     if verdicts.count(Verdict.CONFIRMED) >= count:
         return Verdict.CONFIRMED
     return Verdict.DENIED if len(verdicts) - verdicts.count(Verdict.DENIED) < count else Verdict.UNDECIDED
 
 
+def differences(values: Mapping[str, Folds]) -> list[Gap]:
+    """Return every value over every other: none is chosen, as the best of noisy means looks better than it is."""
+    return [Gap.between(first, second) for first, second in permutations(values.values(), 2)]
+
+
+def variance(values: Mapping[str, Folds]) -> Gap:
+    """Return the variance between the true means of several values.
+
+    Products of two repeats have no part from chance; the error is that of the jackknife over repeats.
+    """
+    table = np.array([per_repeat(folds) for folds in values.values()]).T
+    n = len(table)
+    if n < 3:
+        raise NotMeasured("a variance needs three repeats")
+    table = table - table.mean(axis=1, keepdims=True)
+    products = table @ table.T / (table.shape[1] - 1)
+
+    def among(kept: np.ndarray) -> float:
+        some = products[np.ix_(kept, kept)]
+        return float((some.sum() - np.trace(some)) / (len(kept) * (len(kept) - 1)))
+
+    whole = among(np.arange(n))
+    return Gap.of(n * whole - (n - 1) * among(np.delete(np.arange(n), i)) for i in range(n))
+
+
 def averaged(cells: Iterable[Folds]) -> Folds:
     """Return the mean over cells of every fold that all have."""
     cells = list(cells)
+    if not cells:
+        raise NotMeasured("there is nothing to average")
     return {fold: float(np.mean([c[fold] for c in cells])) for fold in cells[0] if all(fold in c for c in cells)}
-
-
-def best_and_worst(values: Mapping[Value, Folds]) -> tuple[Folds, Folds]:
-    """Return, fold by fold, the values that are best and worst by the means of all other repeats.
-
-    The best of noisy means looks better than it is; a choice that has not seen a repeat is judged fairly there.
-    """
-    best: dict[tuple[str, ...], float] = {}
-    worst: dict[tuple[str, ...], float] = {}
-    for left_out in sorted({fold[0] for folds in values.values() for fold in folds}):
-        means = {
-            value: np.mean([x for fold, x in folds.items() if fold[0] != left_out] or [math.nan])
-            for value, folds in values.items()
-        }
-        if not np.isfinite(list(means.values())).all():
-            continue  # a single repeat leaves nothing to choose by
-        high, low = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
-        for fold in values[high]:
-            if fold[0] == left_out and fold in values[low]:
-                best[fold], worst[fold] = values[high][fold], values[low][fold]
-    return best, worst

@@ -13,7 +13,17 @@ pytest.importorskip("pandas")
 
 from benchmarks import figures, second_order
 from benchmarks.__main__ import main
-from benchmarks.evidence import Gap, Verdict, at_least, averaged, best_and_worst, everywhere, somewhere
+from benchmarks.evidence import (
+    Gap,
+    NotMeasured,
+    Verdict,
+    at_least,
+    averaged,
+    differences,
+    everywhere,
+    somewhere,
+    variance,
+)
 
 YES, NO, OPEN = Verdict.CONFIRMED, Verdict.DENIED, Verdict.UNDECIDED
 
@@ -41,8 +51,11 @@ def test_a_gap_is_the_paired_interval_of_student():
 def test_one_run_decides_nothing_and_none_is_an_error():
     assert everywhere([Gap.of([5.0])]) is OPEN
     assert str(Gap.of([5.0])) == "+5.00 (one run)"
-    with pytest.raises(ValueError, match="nothing was measured"):
+    with pytest.raises(NotMeasured, match="nothing was measured"):
         Gap.between({("0", "0"): 1.0}, {("1", "0"): 1.0})
+    for nothing in (everywhere, somewhere, averaged):
+        with pytest.raises(NotMeasured, match="nothing to"):
+            nothing([])
 
 
 @pytest.mark.parametrize("cells", [1, 18])
@@ -76,24 +89,41 @@ def test_so_many_statements_hold_if_they_do_whatever_the_open_ones_are(verdicts)
         assert at_least(count, verdicts) is expected
 
 
-def test_the_best_of_many_equals_is_no_better():
-    """The mean of 2,000 differences has a standard error of .04: beyond .2 with probability below 1e-5."""
-    rng = np.random.default_rng(2)
-    fair, naive = [], []
-    for _ in range(100):
-        values = {str(v): noise(rng) for v in range(6)}
-        fair.append(Gap.between(*best_and_worst(values)).mean)
-        means = [np.mean(list(folds.values())) for folds in values.values()]
-        naive.append(max(means) - min(means))
-    assert abs(np.mean(fair)) < 0.2 < np.mean(naive)
-
-
-def test_the_best_and_the_worst_that_differ_are_found():
+def test_all_differences_are_looked_at():
     rng = np.random.default_rng(3)
-    best, worst = best_and_worst({"low": noise(rng, mean=-9), "middle": noise(rng), "high": noise(rng, mean=9)})
-    assert len(best) == len(worst) == 20
-    assert Gap.between(best, worst).mean == pytest.approx(18, abs=2)
-    assert best_and_worst({"a": noise(rng, repeats=1), "b": noise(rng, repeats=1)}) == ({}, {})
+    values = {"low": noise(rng, mean=-9), "middle": noise(rng), "high": noise(rng, mean=9)}
+    gaps = differences(values)
+    assert sorted(round(gap.mean / 9) for gap in gaps) == [-2, -1, -1, 1, 1, 2]
+
+
+def test_the_best_of_many_equals_is_not_called_better():
+    """Six equal values: 400 tries have more than 25 of 2.5 % with probability below 1e-4."""
+    rng = np.random.default_rng(2)
+    found = [somewhere(differences({str(v): noise(rng) for v in range(6)})) for _ in range(400)]
+    assert found.count(YES) <= 25
+
+
+def test_a_variance_has_no_part_from_chance():
+    """Means -1, 0, 1: variance 1. Of 400 tries the mean is within .1 with an error of .03, and 95 % cover it."""
+    rng = np.random.default_rng(4)
+    found = [variance({str(m): noise(rng, repeats=8, mean=m) for m in (-1, 0, 1)}) for _ in range(400)]
+    assert np.mean([gap.mean for gap in found]) == pytest.approx(1, abs=0.1)
+    covered = sum(abs(gap.mean - 1) < gap.half_width() for gap in found)
+    assert 360 <= covered <= 396
+    none = [variance({str(m): noise(rng, repeats=8) for m in range(3)}).mean for _ in range(400)]
+    assert np.mean(none) == pytest.approx(0, abs=0.02)
+    with pytest.raises(NotMeasured):
+        variance({"a": noise(rng, repeats=2), "b": noise(rng, repeats=2)})
+
+
+def test_many_statements_are_right_together():
+    """Eighteen cells where nothing differs: some verdict is wrong in at most 5 % of tries."""
+    rng = np.random.default_rng(5)
+    wrong = 0
+    for _ in range(400):
+        cells = [everywhere([Gap.of(noise(rng).values())], among=18) for _ in range(18)]
+        wrong += any(verdict is not OPEN for verdict in cells)
+    assert wrong <= 40  # above with probability below 1e-4
 
 
 def test_an_average_over_cells_keeps_to_the_folds_of_all():

@@ -1,6 +1,5 @@
-"""The benchmark suite on small data: runs resume, the report builds, and the baselines keep what they promise."""
+"""The benchmark suite on small data: runs resume, rows are what their keys say, and the report builds."""
 
-import math
 import shutil
 import subprocess
 import sys
@@ -10,48 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-
-from dpsk.data import ArrayRows, PrivateData
-from dpsk.losses import Hinge, Logistic
-from dpsk.mechanisms import SeededBits
-from dpsk.penalties import L2
-from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Ledger, Sampling, conversions
-from dpsk.solvers import run
-from dpsk.testing import check_query
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 pytest.importorskip("pandas")
 
-from benchmarks import figures, settings, suite
-from benchmarks.accuracy import CONFIGURATIONS, means
-from benchmarks.solvers.composed_sgd import SGDMA, AdvancedComposition, AllMoments, MomentsAccountant, SGDAdv
-from benchmarks.solvers.gradient_output import (
-    OutputGradientDescent,
-    PermutedGradientDescent,
-    RandomizedSensitivity,
-)
-from benchmarks.solvers.objective_perturbation import ApproximateMinima, GaussianObjective, PureObjective
-from benchmarks.solvers.privgene import LossesAmong, PrivGene, PrivGeneClassifier
-from benchmarks.solvers.unit_rows import LOSSES
+from benchmarks import accuracy, figures, kddcup, settings, suite, summary
+from benchmarks.accuracy import means
 from benchmarks.suite import Table
 
 ROOT = Path(__file__).parents[1]
-BASELINES = {
-    "PrivGene": PrivGeneClassifier(random_state=0),
-    "PrivGene, two parents": PrivGeneClassifier(parents=2, random_state=0),
-    "SGD-Adv": SGDAdv(steps=20, random_state=0),
-    "SGD-MA": SGDMA(steps=20, random_state=0),
-    "SGD-MA, all moments": SGDMA(steps=20, all_moments=True, random_state=0),
-}
-
-
-def small_problem(n=2000, d=4, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.random((n, d))
-    return X, np.where(X @ np.linspace(-2, 2, d) + 0.3 * rng.normal(size=n) > 0, 1, -1)
-
-
-# ------------------------------------------------------------------------------------------------ the suite
 
 
 def squares(folder, name, value):
@@ -130,6 +96,92 @@ def test_every_figure_can_be_run_and_needs_the_default():
         assert names[0] == "default"
 
 
+class Spy(ClassifierMixin, BaseEstimator):
+    """Remembers what it was given; rows are known by their first column."""
+
+    def __init__(self, epsilon=None, delta=None, random_state=None, gamma=None):
+        self.epsilon, self.delta, self.random_state, self.gamma = epsilon, delta, random_state, gamma
+
+    def fit(self, X, y):
+        self.classes_, self.coef_ = np.unique(y), np.array([[2.0, 1.0]])
+        self.seen = set(X[:, 0])
+        fits.append(self)
+        return self
+
+    def decision_function(self, X):
+        return X[:, 1]
+
+    def score(self, X, y):
+        self.scored = set(X[:, 0])
+        return len(self.scored) / 100
+
+
+fits: list[Spy] = []
+
+
+def test_a_row_is_what_its_key_says(monkeypatch):
+    X = np.column_stack([np.arange(100), np.linspace(-3, 3, 100)])
+    y = np.where(np.arange(100) % 3, 1, -1)
+    for module in (accuracy, settings, kddcup):
+        monkeypatch.setattr(module, "cached", lambda name, folder: (X, y))
+    for table in (accuracy.CONFIGURATIONS, settings.VARIANTS, kddcup.MODELS):
+        monkeypatch.setitem(table, "spy", Spy())
+        monkeypatch.setitem(table, "spy SVM", Spy())
+    fits.clear()
+    margin = y * X[:, 1]
+    losses = {"spy": np.log1p(np.exp(-margin)), "spy SVM": np.maximum(1 - margin, 0)}
+    folds = {}
+    for repeat, fold in ((0, 0), (0, 4), (3, 4)):
+        for name in losses:
+            found = accuracy.run_fold(None, "adult", name, 0.4, 1e-7, repeat, fold)
+            spy = fits[-1]
+            assert (spy.epsilon, spy.delta, spy.random_state) == (0.4, 1e-7, 10 * repeat + fold)
+            assert spy.seen | spy.scored == set(range(100))
+            assert not spy.seen & spy.scored
+            assert len(spy.scored) == 20
+            objective = losses[name][sorted(map(int, spy.seen))].mean() + 1e-3 / 2 * 5
+            assert found == ("0.200000", f"{objective:.6f}")
+            folds[repeat, fold] = frozenset(spy.scored)
+    assert len(set(folds.values())) == 3
+    settings.measure(None, "spy", "gamma", 0.3, 1.6, 3, 4)
+    assert (fits[-1].gamma, fits[-1].epsilon, fits[-1].delta, fits[-1].random_state) == (0.3, 1.6, 1e-8, 34)
+    assert frozenset(fits[-1].scored) == folds[3, 4]
+    score, objective, _ = kddcup.measure(None, "spy", 0.2, 4)
+    assert (fits[-1].epsilon, fits[-1].delta, fits[-1].random_state) == (0.2, 1e-12, 4)
+    assert frozenset(fits[-1].scored) == folds[0, 4]
+    assert (score, float(objective) > 0) == ("0.200000", True)
+
+
+def test_cells_keep_folds_apart_and_repeats_are_their_means():
+    rows = [
+        {"method": m, "repeat": str(r), "fold": str(f), "accuracy": str(0.1 * r + 0.01 * f)}
+        for m in "ab"
+        for r in (10, 9)
+        for f in range(5)
+    ]
+    cells = suite.by_fold([*rows, rows[0] | {"fold": "9", "accuracy": ""}], ("method",), "accuracy")
+    assert cells.keys() == {("a",), ("b",)}
+    assert cells["a",]["10", "3"] == pytest.approx(103)
+    assert len(cells["b",]) == 10
+    assert suite.per_repeat(cells["b",]) == pytest.approx([92, 102])
+    seconds = suite.by_fold([{"method": "a", "seed": "1", "seconds": "2.5"}], ("method",), "seconds", over=("seed",))
+    assert seconds == {("a",): {("1",): 2.5}}
+
+
+def test_the_epsilon_that_is_needed_is_read_off_the_line(monkeypatch):
+    missed = {"late": [3.0, 2.0, 0.5], "never": [3.0, 0.5, 1.5], "always": [0.9, 0.2, 0.3], "": []}
+    monkeypatch.setattr(summary, "excess", lambda dataset, name: ([0.05, 0.1, 0.2][: len(missed[name])], missed[name]))
+    found = {name: summary.needed("adult", name) for name in missed}
+    # within a point at two thirds of the way from .1 to .2, in the logarithm
+    assert found == {"late": f"{0.1 * 2 ** (2 / 3):.2g}", "never": "> 0.2", "always": "<= 0.05", "": ""}
+
+
+def test_pure_rows_are_no_rows_of_the_same_name():
+    row = {"dataset": "d", "configuration": "c", "epsilon": "1", "repeat": "0", "fold": "0", "accuracy": "0.5"}
+    cells = means([row | {"delta": "1e-8"}, row | {"delta": "0.0", "accuracy": "0.1"}])
+    assert cells == {("d", "c", "1"): np.array([50.0]), ("d", "c" + accuracy.PURE, "1"): np.array([10.0])}
+
+
 def test_cells_without_a_result_do_not_count():
     row = {"dataset": "d", "configuration": "c", "epsilon": "1", "delta": "1e-8", "repeat": "0"}
     cells = means([row | {"fold": "0", "accuracy": "0.5"}, row | {"fold": "1", "accuracy": ""}])
@@ -155,181 +207,3 @@ def test_the_report_builds_from_the_results_and_is_what_is_committed(tmp_path):
             assert (tmp_path / "benchmarks" / "results" / file).stat().st_size > 500
     claims = (tmp_path / "benchmarks" / "results" / "claims.md").read_text()
     assert "not measured yet" not in claims
-
-
-# --------------------------------------------------------------------------------------------- the baselines
-
-
-@pytest.mark.parametrize("name", BASELINES)
-@pytest.mark.parametrize("loss", ["log_loss", "hinge"])
-def test_baselines_learn_and_spend_within_their_budget(name, loss):
-    X, y = small_problem()
-    model = BASELINES[name].__class__(**(BASELINES[name].get_params() | {"loss": loss, "epsilon": 8.0}))
-    model.fit(X, y)
-    spent = model.privacy_spent_
-    assert spent.charged <= spent.limit
-    assert (spent.epsilon, spent.delta) == (8.0, 1e-6)
-    assert spent.charged > 0.99 * spent.limit
-    assert model.score(X, y) > 0.75
-    assert np.isfinite(model.coef_).all()
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=["logistic", "hinge"])
-@pytest.mark.parametrize("clip", [0.25, 3.0])
-def test_one_row_moves_the_scores_of_candidates_by_no_more_than_promised(loss, clip):
-    points = PrivGene().children(np.array([0.3, -1.0, 0.5, 2.0]), np.array([-0.1, 1.0, 0.0, 0.4]), 0.5)
-    reached = check_query(LossesAmong(loss, points, clip=clip), n_features=3, trials=200)
-    assert reached > 0.1  # and the bound is not far away
-
-
-def test_what_is_subtracted_does_not_change_the_order_of_candidates():
-    X, y = small_problem(500)
-    points = PrivGene().children(np.zeros(5), np.zeros(5), 0.5)
-    query = LossesAmong(Logistic(), points, clip=64.0)  # clips nothing
-    sums = query.over(ArrayRows(X, y.astype(float)), SeededBits(0)) * query.unit
-    margins = y[:, None] * (np.column_stack([X, np.ones(len(X))]) @ points.T)
-    expected = np.logaddexp(0, -margins)
-    expected = (expected - expected.min(axis=1, keepdims=True)).sum(axis=0)
-    # features are rounded to 18 bits, scores of rows down to multiples of the unit
-    np.testing.assert_allclose(sums, expected, atol=500 * (query.unit + 1e-4))
-    assert sums.argmin() == expected.argmin()
-
-
-def test_scores_of_candidates_are_the_same_for_every_order_and_storage():
-    X, y = small_problem(9000, 6)
-    X[X < 0.4] = 0
-    query = LossesAmong(Logistic(), PrivGene().children(np.full(7, 0.3), np.full(7, -0.7), 0.475), clip=2.0)
-    order = np.random.default_rng(1).permutation(len(X))
-    y = y.astype(float)
-    sums = [query.over(rows, SeededBits(0)) for rows in (ArrayRows(X, y), ArrayRows(sp.csr_matrix(X), y))]
-    sums.append(query.over(ArrayRows(X[order], y[order]), SeededBits(0)))
-    np.testing.assert_array_equal(sums[0], sums[1])
-    np.testing.assert_array_equal(sums[0], sums[2])
-
-
-def test_privgene_pays_for_every_choice_and_is_pure_without_a_delta():
-    X, y = small_problem(800)
-    for delta in (0.0, 1e-6):
-        ledger = Ledger(Budget.of(4.0, delta))
-        data = PrivateData(ArrayRows(X, y.astype(float)), ledger, SeededBits(0))
-        run(PrivGene(pace=400, parents=2), data, Logistic(), L2(1e-3), (5,))
-        (release,) = ledger.releases
-        assert release.count == 2 * round(800 * 4.0 / 400)
-        assert ledger.charged <= ledger.budget.limit
-        assert ledger.budget.currency.name == ("rho" if delta else "epsilon")
-
-
-@pytest.mark.parametrize("currency", [AdvancedComposition, MomentsAccountant, AllMoments])
-def test_a_plan_of_equal_steps_keeps_its_promise_and_no_more_steps_fit(currency):
-    plan = currency.plan(0.02, 100, 1.0, 1e-6)
-    assert plan.delta(100, 1.0) <= 1e-6 < currency(plan.rate, plan.noise_multiplier / 1.01).delta(100, 1.0)
-    assert 100 <= plan.limit(1.0, 1e-6) < 105
-    assert plan.epsilon(100, 1e-6) == pytest.approx(1.0, rel=1e-2)
-    assert plan.price(GaussianCost(1 / plan.noise_multiplier)) == math.inf  # one on all rows is not what was planned
-    ledger = Ledger(Budget(1.0, 1e-6, plan, 100.0))
-    ledger.charge(Sampling(plan.rate).cost([GaussianCost(1 / plan.noise_multiplier)]), "batch", 100)
-    with pytest.raises(BudgetExhausted):
-        ledger.charge(Sampling(plan.rate).cost([GaussianCost(1 / plan.noise_multiplier)]), "batch")
-
-
-def test_older_accounting_is_never_below_the_true_privacy_loss():
-    """Against the loss distribution of the sampled Gaussian, composed by another library."""
-    losses = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-    rate, noise, steps = 0.05, 2.0, 200
-    true = losses.from_gaussian_mechanism(noise, sampling_prob=rate).self_compose(steps)
-    for epsilon in (0.5, 1.0, 3.0):
-        exact = true.get_delta_for_epsilon(epsilon)
-        for currency in (AdvancedComposition, MomentsAccountant, AllMoments):
-            # discretised losses are rounded up: allow for that
-            assert currency(rate, noise).delta(steps, epsilon) >= exact * (1 - 1e-2)
-
-
-def test_the_moments_accountant_has_its_floor():
-    assert MomentsAccountant(0.005, 1e4).epsilon(1, 1e-8) == pytest.approx(math.log(1e8) / 32, rel=1e-3)
-    with pytest.raises(BudgetExhausted, match="raise epsilon"):
-        MomentsAccountant.plan(0.005, 1, 0.5, 1e-8)
-    assert AllMoments.plan(0.005, 1, 0.5, 1e-8).delta(1, 0.5) <= 1e-8
-
-
-def test_advanced_composition_is_the_published_formula():
-    """On all rows with one step: b = a, and the theorem's terms by hand at the best a of the grid."""
-    noise, steps, epsilon = 40.0, 10, 1.0
-
-    def by_hand(a):
-        left = epsilon - steps * a * math.expm1(a)
-        slack = math.exp(-((left / a) ** 2) / (2 * steps)) if left > 0 else 1.0
-        return steps * conversions.gaussian_delta(a, 1 / noise) + slack
-
-    best = min(by_hand(float(a)) for a in np.geomspace(1e-4, 20, 200))
-    assert AdvancedComposition(1.0, noise).delta(steps, epsilon) == pytest.approx(best, rel=1e-6)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", [OutputGradientDescent, PermutedGradientDescent, RandomizedSensitivity])
-def test_a_replaced_row_moves_an_iterate_by_no_more_than_its_noise_is_for(kind, loss):
-    rng = np.random.default_rng(0)
-    model = kind(alpha=0.1)
-    model.passes, reached = 3, 0.0
-    for _ in range(100):
-        size, n_batches, p = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
-        batches = rng.normal(size=(n_batches, size, p))
-        batches /= np.linalg.norm(batches, axis=2, keepdims=True)
-        at, _ = model.descend(batches, LOSSES[loss])
-        for j in range(n_batches):
-            other = batches.copy()
-            # across the gradient's own row, or anything
-            other[j, 0] = -other[j, 0] if rng.random() < 0.5 else np.eye(p)[0]
-            there, moved = model.descend(other, LOSSES[loss])
-            reached = max(reached, np.linalg.norm(there - at) / moved[j])
-    # near 0 the slope of the logistic loss is half its bound, and opposite rows pull back
-    assert (0.9 if loss == "huber_hinge" else 0.35) < reached <= 1 + 1e-12
-
-
-class _OneNoise:
-    """Stands for a generator: shows the scale of what is drawn."""
-
-    def normal(self, size):
-        return np.ones(size)
-
-    def gamma(self, shape, scale):
-        return scale
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
-@pytest.mark.parametrize("kind", [PureObjective, GaussianObjective, ApproximateMinima])
-def test_perturbed_objectives_keep_their_promise_in_one_dimension(kind, epsilon, loss):
-    """The density of the minimum is that of b there times a derivative; compared on a grid, noise on it left out."""
-    delta = 1e-3
-    phi = LOSSES[loss]
-    closest = math.inf
-    for rows in ([1.0], [1.0, -1.0, 1.0]):
-        leaves = kind is GaussianObjective
-        others = [rows[1:]] if leaves else [[-rows[0], *rows[1:]], [0.0, *rows[1:]]]
-        b, penalty, _ = kind(epsilon, delta)._noise(len(rows), 1, phi.smoothness, _OneNoise())
-        scale = abs(float(b[0]))
-        w = np.linspace(-60, 60, 400_001) * scale / penalty
-
-        def log_density(rows, w=w, scale=scale, penalty=penalty):
-            force = sum((x * phi.slope(x * w) for x in rows), penalty * w) / scale
-            change = sum((x * x * phi.curvature(x * w) for x in rows), np.full_like(w, penalty)) / scale
-            log_b = -np.abs(force) - math.log(2) if kind is PureObjective else -(force**2) / 2 - math.log(2 * np.pi) / 2
-            return log_b + np.log(change)
-
-        here = log_density(rows)
-        assert np.exp(here).sum() * (w[1] - w[0]) == pytest.approx(1, abs=1e-3)
-        for other in others:
-            there = log_density(other)
-            for one, two in ((here, there), (there, here)):
-                if kind is PureObjective:
-                    closest = min(closest, epsilon - (one - two).max())
-                else:
-                    excess = np.maximum(np.exp(one) - np.exp(epsilon + two), 0).sum() * (w[1] - w[0])
-                    closest = min(closest, delta - excess)
-    assert closest >= -1e-9
-
-
-def test_baselines_of_the_paper_are_among_the_configurations():
-    assert {"PrivGene", "SGD-Adv", "SGD-MA", "DP-Adam", "PrivGene SVM", "SGD-Adv SVM", "SGD-MA SVM"} <= set(
-        CONFIGURATIONS
-    )
