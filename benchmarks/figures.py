@@ -135,7 +135,7 @@ FIGURES = {
             fits_of_settings,
             pictures.lee_kifer_1,
             partial(of_table, settings.TABLE, settings.keys),
-            2,
+            10,
         ),
         Figure(
             "lee-kifer-2",
@@ -144,7 +144,7 @@ FIGURES = {
             partial(fits_against_epsilon, CROSS, pictures.LEE_KIFER, (0,)),
             partial(pictures.against_epsilon, "lee_kifer_2", pictures.LEE_KIFER, 0),
             partial(against_epsilon, pictures.LEE_KIFER, 0),
-            2,
+            4,
         ),
         Figure(
             "lee-kifer-3",
@@ -153,7 +153,7 @@ FIGURES = {
             partial(fits_against_epsilon, CROSS, pictures.LEE_KIFER, (1,)),
             partial(pictures.against_epsilon, "lee_kifer_3", pictures.LEE_KIFER, 1),
             partial(against_epsilon, pictures.LEE_KIFER, 1),
-            2,
+            4,
         ),
         Figure(
             "lee-kifer-4",
@@ -180,7 +180,7 @@ FIGURES = {
             fits_of_line_search,
             line_search.report,
             partial(of_table, line_search.TABLE, line_search.keys),
-            4,
+            10,
         ),
         Figure(
             "chen-lee-2",
@@ -189,7 +189,7 @@ FIGURES = {
             fits_of_line_search,
             line_search.report,
             partial(of_table, line_search.TABLE, line_search.keys),
-            4,
+            10,
         ),
         Figure(
             "chen-lee-3",
@@ -198,7 +198,7 @@ FIGURES = {
             partial(fits_against_epsilon, TEN, pictures.CHEN_LEE, (0,)),
             partial(pictures.against_epsilon, "chen_lee_3", pictures.CHEN_LEE, 0),
             partial(against_epsilon, pictures.CHEN_LEE, 0),
-            2,
+            4,
         ),
         Figure(
             "chen-lee-4",
@@ -207,7 +207,7 @@ FIGURES = {
             partial(fits_against_epsilon, TEN, pictures.CHEN_LEE, (1,)),
             partial(pictures.against_epsilon, "chen_lee_4", pictures.CHEN_LEE, 1),
             partial(against_epsilon, pictures.CHEN_LEE, 1),
-            2,
+            4,
         ),
         Figure(
             "lowy-bounds",
@@ -234,7 +234,7 @@ FIGURES = {
             partial(fits_against_epsilon, "means over repeats of 5-fold cross-validation", pictures.METHODS),
             summary.report,
             everything,
-            2,
+            4,
         ),
     )
 }

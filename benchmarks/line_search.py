@@ -1,6 +1,6 @@
 """Private line search on mini-batches: what its settings do, what it computes, how long it takes.
 
-    python -m benchmarks.line_search --data DIR [--repeats 5]     (Figures 1 and 2 of Chen & Lee 2020, on Adult)
+    python -m benchmarks.line_search --data DIR [--repeats 10]    (Figures 1 and 2 of Chen & Lee 2020, on Adult)
     python -m benchmarks.line_search --data DIR --speed           (time of a fit on covtype, in multiples of its floor)
     python -m benchmarks.line_search --report                     (tables and pictures from the CSV files only)
 
@@ -244,7 +244,7 @@ def time_one(stored, y, rate: float, search: str) -> tuple[float, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with the .npz files; without it scikit-learn fetches them")
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--speed", action="store_true", help="only time fits on covtype")
     parser.add_argument("--report", action="store_true", help="only rebuild tables and pictures")
