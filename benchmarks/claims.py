@@ -63,7 +63,7 @@ def at(name: str, dataset: str, epsilon: float, kind: int = 0, measure: str = "a
 
 
 def mean(folds: Folds) -> float:
-    return float(np.mean(list(folds.values())))
+    return Gap.of(folds.values()).mean
 
 
 def over(name: str, other: str, dataset: str, epsilon: float, kind: int = 0) -> Gap:
