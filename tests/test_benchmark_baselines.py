@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import OptimizeResult
 
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic
@@ -17,6 +18,7 @@ from dpsk.testing import check_query
 pytest.importorskip("pandas")
 
 from benchmarks.accuracy import CONFIGURATIONS
+from benchmarks.solvers import objective_perturbation
 from benchmarks.solvers.composed_sgd import SGDMA, AdvancedComposition, AllMoments, MomentsAccountant, SGDAdv
 from benchmarks.solvers.gradient_output import (
     OutputGradientDescent,
@@ -247,6 +249,19 @@ def test_perturbed_objectives_draw_the_published_noise_and_find_the_minimum(kind
         tolerance = (1 + 1e-6) / n
     gradient = rows.T @ phi.slope(rows @ w) + penalty * w + b
     assert np.linalg.norm(gradient) <= tolerance
+
+
+@pytest.mark.parametrize(("loss", "phi"), [("log_loss", Logistic()), ("huber_hinge", HuberHinge())])
+def test_amp_goes_on_until_its_gradient_is_as_short_as_its_noise_is_for(monkeypatch, loss, phi):
+    monkeypatch.setattr(
+        objective_perturbation, "minimize", lambda value, start, **kwargs: OptimizeResult(x=start)
+    )  # a solver that gives up at once
+    epsilon, delta = 0.5, 1e-5
+    model, w, rows, drawn = drawn_from(ApproximateMinima, epsilon, delta, loss)
+    n, p = rows.shape
+    b, penalty, spread = model._noise(n, p, phi.smoothness, Recorder())  # draws the same b
+    w = w - spread * drawn.normals[1]
+    assert np.linalg.norm(rows.T @ phi.slope(rows @ w) + penalty * w + b) <= (1 + 1e-6) / n
 
 
 @pytest.mark.parametrize("loss", LOSSES)
