@@ -44,13 +44,19 @@ class _PerturbedObjective(UnitRowsClassifier):
 
 def _refined(rows, loss, penalty, b, w, tolerance):
     """Return a point near w where the gradient of the perturbed objective is no longer than the tolerance."""
-    for _ in range(50):
-        margin = rows @ w
-        gradient = rows.T @ loss.slope(margin) + penalty * w + b
-        if np.linalg.norm(gradient) <= tolerance:
+
+    def gradient(w):
+        return rows.T @ loss.slope(rows @ w) + penalty * w + b
+
+    here = gradient(w)
+    for _ in range(100):
+        if np.linalg.norm(here) <= tolerance:
             return w
-        hessian = (rows.T * loss.curvature(margin)) @ rows + penalty * np.eye(len(w))
-        w = w - np.linalg.solve(hessian, gradient)
+        hessian = (rows.T * loss.curvature(rows @ w)) @ rows + penalty * np.eye(len(w))
+        way, step = np.linalg.solve(hessian, here), 1.0
+        while np.linalg.norm(there := gradient(w - step * way)) > (1 - step / 4) * np.linalg.norm(here) and step > 1e-9:
+            step /= 2
+        w, here = w - step * way, there
     raise RuntimeError(f"no gradient as short as {tolerance:g} was found; nothing is returned")
 
 
