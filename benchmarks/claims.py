@@ -340,10 +340,13 @@ def angle_helps() -> Checked:
 
 
 def clips_decay() -> Checked:
-    values = {e: searches("clip_decay", e) for e in ("0.05", "0.2")}
-    gaps = {e: Gap.between(v["0.05"], v["0.0"]) for e, v in values.items()}
-    text = f"points (help: above 0 at 0.05; none: below 0.2 at 0.2): {listed(gaps)}"
-    return everywhere([gaps["0.05"], -(gaps["0.2"] - 0.2)]), text
+    gains = {}
+    for e in ("0.05", "0.2"):
+        values = searches("clip_decay", e)
+        gains[e] = {v: Gap.between(folds, values["0.0"]) for v, folds in values.items() if v != "0.0"}
+    helps, none = somewhere(gains["0.05"].values()), everywhere(-(gap - 0.2) for gap in gains["0.2"].values())
+    text = "; ".join(f"at {e} " + ", ".join(f"{v} {gap}" for v, gap in gaps.items()) for e, gaps in gains.items())
+    return all_of([helps, none]), f"points over no decay (help: above 0 for one; none: below 0.2 for all): {text}"
 
 
 def mostly_ahead(kind: int) -> Checked:
