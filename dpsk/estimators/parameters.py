@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import math
 from numbers import Integral, Real
 from typing import Any
 
@@ -95,8 +95,8 @@ PARAMETERS["penalised data"] = PARAMETERS["data"].replace(
 def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
     """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""
     number: Any = value
-    good = isinstance(number, kind) and not isinstance(number, bool | np.bool_)
-    if not good or not abs(number) <= sys.float_info.max or number < low or (open_low and number == low):
+    good = isinstance(number, kind) and not isinstance(number, bool | np.bool_) and math.isfinite(number)
+    if not good or number < low or (open_low and number == low):
         wanted = "an integer" if kind is Integral else "a finite number"
         raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
 

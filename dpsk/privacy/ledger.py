@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,7 +84,13 @@ class Budget:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    try:
+        float(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+    return True
 
 
 def _python_number(value: float) -> float:
@@ -95,7 +100,7 @@ def _python_number(value: float) -> float:
 
 
 def _require_positive(name: str, value: float) -> None:
-    if not _is_number(value) or not 0 < value <= sys.float_info.max:
+    if not _is_number(value) or not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}={value!r} must be a positive finite number")
 
 
