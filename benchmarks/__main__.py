@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 from . import figures, suite
+from .datasets import DataNotFound
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -42,24 +43,37 @@ def main(arguments: list[str] | None = None) -> None:
             print(f"{name:18} {title} (a script: run {name} --help)")
     elif options.command == "report":
         figures.report()
+        print(f"rebuilt all pictures and tables in {suite.RESULTS}")
     elif options.name in figures.SCRIPTS:
         sys.argv = [f"python -m benchmarks run {options.name}", *rest]
         importlib.import_module(f"benchmarks.{options.name}").main()
     else:
         figure = figures.FIGURES[options.name]
         own = argparse.ArgumentParser(prog=f"python -m benchmarks run {options.name}")
-        own.add_argument("--data", type=Path, help="folder with the .npz files; without it scikit-learn fetches them")
-        about = f"as many as are committed if left out: {figure.default_repeats}"
-        own.add_argument("--repeats", type=int, default=figure.default_repeats, help=about)
-        own.add_argument("--jobs", type=int, default=2, help="processes")
+        own.add_argument(
+            "--data", type=Path, help="folder with the .npz files; without it Adult, Covertype and MNIST are fetched"
+        )
+        if figure.default_repeats is not None:
+            about = f"as many as are committed if left out: {figure.default_repeats}"
+            own.add_argument("--repeats", type=int, default=figure.default_repeats, help=about)
+        own.add_argument("--jobs", type=int, default=2, help="processes, -1 for one per core")
         chosen = own.parse_args(rest)
-        if chosen.repeats < 1:
+        if "repeats" in chosen and chosen.repeats < 1:
             own.error(f"--repeats {chosen.repeats} must be at least 1")
+        if chosen.jobs == 0:
+            own.error("--jobs 0 must be at least 1, or -1 for one per core")
         if chosen.data is not None and not chosen.data.is_dir():
             own.error(f"--data {chosen.data} is no folder; leave it out to fetch what scikit-learn can")
-        for table, keys in figure.measurements(chosen):
-            table.run(keys, chosen.data, chosen.jobs)
+        try:
+            for table, keys in figure.measurements(chosen):
+                table.run(keys, chosen.data, chosen.jobs)
+        except KeyboardInterrupt:
+            sys.exit("\nstopped: what was measured is kept, and the same command goes on from there")
+        except DataNotFound as error:
+            own.error(str(error))
         figure.report()
+        print(f"drawn in {suite.RESULTS}: {', '.join(figure.files)}")
+        print("`python -m benchmarks report` redoes whatever else follows from the same rows")
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ CONFIGURATIONS = {
 }
 PURE = ", delta = 0"
 """What is added to the name of a configuration in rows that were run with ``--delta 0``."""
-BASELINES = {
+BASELINES = {  # without noise, and without any guarantee: the majority is an exact fact of the data, too
     "not private": LogisticRegression(C=1.0, max_iter=2000),
     "not private SVM": LinearSVC(C=1.0, max_iter=20_000),
     "majority": DummyClassifier(),
@@ -219,10 +219,11 @@ def report() -> None:
     lines = [
         "# Accuracy against epsilon",
         "",
-        "Made by `python -m benchmarks.accuracy --data DIR --repeats 10`: means over repeats of 5-fold",
-        "cross-validation, in percent, with the standard error of the mean over repeats. delta = 1e-8. All",
-        "configurations see the same folds. `default` and `default SVM` are `DPLogisticRegression` and",
-        "`DPLinearSVC` with `bounds=(0, 1)` and nothing else set; `DP-AGD standardised` is the former with",
+        "Made by `python -m benchmarks run accuracy --data DIR` (`README.md` has the repeats): means over repeats of",
+        "5-fold cross-validation, in percent, with the standard error of the mean over repeats. delta = 1e-8. All",
+        "configurations see the same folds. `not private` and `majority` have no noise and promise nothing. `default`",
+        "and `default SVM` are `DPLogisticRegression` and `DPLinearSVC` with `bounds=(0, 1)` and nothing else set;",
+        "`DP-AGD standardised` is the former with",
         '`solver="adaptive-gradient"`, which `solver="auto"` does not choose because of this table. `DP-AGD` is',
         "`DPAGDLogisticRegression` as it is, `DP-AGD paper + laplace` the algorithm as published (noisy minimum with",
         "Laplace noise, closed conversion, its first prices), `DP-AGD paper's prices` ours with the paper's first",
@@ -252,7 +253,7 @@ def report() -> None:
                 text = ["" if f is None else cell(f) for f in found]
                 repeats = max(len(f) for f in found if f is not None)
                 lines.append(f"| {configuration} | {repeats} | {' | '.join(text)} |")
-    lines += ["", "## Default against the paper, paired, average of the cells with epsilon <= 0.2", ""]
+    lines += ["", "## DP-AGD, ours against as published: paired, average of the cells with epsilon <= 0.2", ""]
     lines += [
         "| data set | estimator | mean difference | standard error | in standard errors |",
         "|---|---|---|---|---|",

@@ -13,7 +13,7 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.datasets import fetch_covtype, fetch_openml
 
-__all__ = ["NAMES", "load", "raw_adult"]
+__all__ = ["NAMES", "DataNotFound", "load", "raw_adult"]
 
 FILES = {
     "adult": "adult_onehot.npz",
@@ -39,25 +39,35 @@ ADULT_RANGES = {
 }
 
 
+FETCHED = ("adult", "covtype", "mnist")
+
+
+class DataNotFound(ValueError):
+    """The rows of a data set are nowhere to be had."""
+
+
 def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
     """Return X and y, from ``folder`` if one is given, otherwise from the network."""
     if name not in FILES:
         raise ValueError(f"unknown data set {name!r}: choose from {', '.join(NAMES)}")
     if folder is not None:
         if not (folder / FILES[name]).exists():
-            raise ValueError(
-                f"--data {folder} has no {FILES[name]}: put it there, or leave --data out to fetch the data"
-            )
+            remedy = ", or leave --data out to fetch it" if name in FETCHED else ""
+            raise DataNotFound(f"--data {folder} has no {FILES[name]}: put it there{remedy}")
         return _from_file(name, folder / FILES[name])
-    if name == "covtype":
-        X, y = fetch_covtype(return_X_y=True)
-        return _covtype(X, y)
-    if name == "mnist":
-        X, y = fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False)
-        return X / 255.0, y.astype(int)
-    if name == "adult":
+    if name not in FETCHED:
+        raise DataNotFound(f"{name!r} has no fetcher here: put {FILES[name]} into a folder and give it by --data")
+    try:
+        if name == "covtype":
+            return _covtype(*fetch_covtype(return_X_y=True))
+        if name == "mnist":
+            X, y = fetch_openml("mnist_784", version=1, return_X_y=True, as_frame=False)
+            return X / 255.0, y.astype(int)
         return _adult(fetch_openml("adult", version=2, as_frame=True).frame)
-    raise ValueError(f"{name!r} has no fetcher here: put {FILES[name]} into a folder and give it by --data")
+    except OSError as error:
+        raise DataNotFound(
+            f"{name!r} could not be fetched ({error}): put {FILES[name]} into a folder and give it by --data"
+        ) from error
 
 
 def raw_adult(folder: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -259,16 +259,36 @@ def default_excess(risk: str) -> dict[tuple[str, int, float], float]:
     return {key: float(np.mean(values)) for key, values in found.items()}
 
 
+def planned(problem: Problem) -> list[tuple[str, int, int, float]]:
+    """Return algorithm, d, n and epsilon of every cell of a problem."""
+    cells = {("ours", D, n, EPSILON) for n in problem.sizes} | {("ours", D, N, epsilon) for epsilon in EPSILONS}
+    cells |= {("paper", D, n, EPSILON) for n in (problem.sizes[0], N, problem.sizes[-1])}
+    if problem.strongly and problem.smooth:
+        cells |= {("ours", d, N, EPSILON) for d in DIMENSIONS}
+    return sorted(cells)
+
+
+def complete() -> bool:
+    """Return whether the CSV file has every cell."""
+    if not CSV.exists():
+        return False
+    found = {(line.problem, line.risk, line.delta, line.algorithm, line.d, line.n, line.epsilon) for line in read()}
+    return found == {
+        (problem, risk, delta, *cell)
+        for problem in PROBLEMS
+        for risk in ("empirical", "population")
+        for delta in DELTAS
+        for cell in planned(problem)
+    }
+
+
 def run(repeats: int) -> None:
+    """Measure everything anew."""
     lines: list[dict[str, str]] = []
     for problem in PROBLEMS:
         start = time.process_time()
-        cells = {("ours", D, n, EPSILON) for n in problem.sizes} | {("ours", D, N, epsilon) for epsilon in EPSILONS}
-        cells |= {("paper", D, n, EPSILON) for n in (problem.sizes[0], N, problem.sizes[-1])}
-        if problem.strongly and problem.smooth:
-            cells |= {("ours", d, N, EPSILON) for d in DIMENSIONS}
         for delta in DELTAS:
-            for cell in sorted(cells):
+            for cell in planned(problem):
                 often = 30 if cell[1] == 1 else 3  # in one dimension chance is largest
                 lines += measure(problem, *cell, delta, repeats * (often if problem.smooth else 1))
         print(f"{problem.name}: {time.process_time() - start:.0f} s", flush=True)

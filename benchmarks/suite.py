@@ -128,7 +128,8 @@ class Figure:
     repeats: Callable[[], str]
     report: Callable[[], None]
     measurements: Callable[[Namespace], Iterable[tuple[Table, Iterable[tuple]]]]
-    default_repeats: int
+    default_repeats: int | None
+    """None where repeats are fixed."""
 
 
 def one_thread_per_process() -> None:

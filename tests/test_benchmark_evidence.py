@@ -4,6 +4,8 @@ import itertools
 import subprocess
 import sys
 from argparse import Namespace
+from unittest import mock
+from urllib.error import URLError
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from scipy.stats import ttest_1samp
 
 pytest.importorskip("pandas")
 
-from benchmarks import figures, second_order
+from benchmarks import datasets, figures, output_risk, second_order, settings
 from benchmarks.__main__ import main
 from benchmarks.evidence import (
     Gap,
@@ -134,11 +136,33 @@ def test_printed_commands_find_everything_measured():
     """What the index names was run as it says, and running it again only draws."""
     assert second_order.missing(second_order.METHODS) == []
     assert second_order.DEFAULT.missing(second_order.default_keys()) == []
+    assert output_risk.complete()
     for figure in figures.FIGURES.values():
         if figure.name == "gao-wright":
             continue
         for table, keys in figure.measurements(Namespace(repeats=figure.default_repeats, data=None, jobs=1)):
             assert table.missing(keys) == [], figure.name
+
+
+def test_a_run_that_is_stopped_or_finds_no_rows_says_so(monkeypatch, capsys, tmp_path):
+    arguments = ["run", "lee-kifer-1", "--data", str(tmp_path)]
+    monkeypatch.setattr(settings.Table, "run", mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(SystemExit, match="the same command goes on"):
+        main(arguments)
+    monkeypatch.undo()
+    with pytest.raises(datasets.DataNotFound, match=r"has no adult_onehot.npz: put it there, or leave --data out"):
+        datasets.load("adult", tmp_path)
+    with pytest.raises(datasets.DataNotFound, match=r"has no bank.npz: put it there$"):
+        datasets.load("bank", tmp_path)
+    with pytest.raises(datasets.DataNotFound, match="'bank' has no fetcher here"):
+        datasets.load("bank", None)
+    monkeypatch.setattr(datasets, "fetch_covtype", mock.Mock(side_effect=URLError("no network")))
+    with pytest.raises(datasets.DataNotFound, match=r"could not be fetched .*no network.*give it by --data"):
+        datasets.load("covtype", None)
+    monkeypatch.setattr(settings.Table, "run", mock.Mock(side_effect=datasets.DataNotFound("no rows")))
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert "no rows" in capsys.readouterr().err
 
 
 def test_the_command_line_helps(capsys):
@@ -148,6 +172,10 @@ def test_the_command_line_helps(capsys):
         with pytest.raises(SystemExit):
             main(arguments)
         assert "lee-kifer-1" in capsys.readouterr().err
+    for arguments, about in ((["--jobs", "0"], "--jobs 0"), (["--repeats", "0"], "--repeats 0")):
+        with pytest.raises(SystemExit):
+            main(["run", "lee-kifer-1", *arguments])
+        assert about in capsys.readouterr().err
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "run", "lee-kifer-1", "--help"], capture_output=True, text=True, check=True
     )

@@ -84,7 +84,7 @@ class Budget:
 
 
 def _is_number(value: object) -> bool:
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
         float(value)
