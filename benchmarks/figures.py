@@ -33,7 +33,7 @@ DATASETS = pictures.DATASETS
 
 def against_epsilon(names: Iterable[str], kind: int, options: Namespace) -> Measurements:
     """Return what accuracy.csv has to hold for a picture of accuracy against epsilon."""
-    chosen = [configuration for name in names if (configuration := pictures.METHODS[name][kind])]
+    chosen = [pictures.METHODS[name][kind] for name in names]
     keys = [
         (dataset, configuration, epsilon, 1e-8, repeat, fold)
         for repeat in range(options.repeats)

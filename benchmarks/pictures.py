@@ -79,7 +79,7 @@ def all_cells(measure: str = "accuracy") -> Cells:
     return {cell: per_repeat(folds) for cell, folds in all_folds(measure).items()}
 
 
-def curve(cells: Cells, dataset: str, configuration: str | None) -> tuple[list[float], list[np.ndarray]]:
+def curve(cells: Cells, dataset: str, configuration: str) -> tuple[list[float], list[np.ndarray]]:
     """Return the epsilons of one line, and what was measured there."""
     keys = [key for key in cells if key[:2] == (dataset, configuration) and key[2]]
     keys.sort(key=lambda key: float(key[2]))
@@ -200,8 +200,7 @@ KDD_LINES = {
 
 def kdd_name(name: str, kind: int, batches: bool = False) -> str:
     """Return the configuration of a line on KDDCup99."""
-    configuration = METHODS[name][kind] or ""
-    return configuration + (", batches" if batches else "")
+    return METHODS[name][kind] + (", batches" if batches else "")
 
 
 def lee_kifer_4() -> None:

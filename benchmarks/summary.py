@@ -18,10 +18,10 @@ def goal(dataset: str, configuration: str) -> float:
     return float(all_cells()[dataset, f"not private{' SVM' if 'SVM' in configuration else ''}", ""].mean())
 
 
-def excess(dataset: str, configuration: str | None) -> tuple[list[float], list[float]]:
+def excess(dataset: str, configuration: str) -> tuple[list[float], list[float]]:
     """Return epsilons and by how many points a configuration misses the model without privacy there."""
     epsilons, values = curve(all_cells(), dataset, configuration)
-    return epsilons, [goal(dataset, configuration or "") - value.mean() for value in values]
+    return epsilons, [goal(dataset, configuration) - value.mean() for value in values]
 
 
 def needed(dataset: str, configuration: str) -> str:
