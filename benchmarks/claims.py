@@ -112,7 +112,9 @@ def below(tables: dict[str, dict[str, Folds]], limit: float) -> Checked:
 
 def above(tables: dict[str, dict[str, Folds]], limit: float) -> Checked:
     """Return whether some two values of each of these differ by more than the limit, and their largest differences."""
-    verdict = all_of(somewhere(gap - limit for gap in differences(values)) for values in tables.values())
+    verdict = all_of(
+        somewhere((gap - limit for gap in differences(values)), among=len(tables)) for values in tables.values()
+    )
     return verdict, ", ".join(f"{widest(values)} at {where}" for where, values in tables.items())
 
 
@@ -186,12 +188,15 @@ def gamma_beyond() -> Checked:
     )
 
 
-def gamma_below() -> Checked:
-    values = {f"{e:g}": setting("gamma", e) for e in SETTING_EPSILONS}
-    gaps = {e: Gap.between(v["0.2"], v["0.1"]) for e, v in values.items()}
+def gamma_up_to() -> Checked:
+    gaps = {}
+    for e in SETTING_EPSILONS:
+        values = setting("gamma", e)
+        beyond = averaged(folds for v, folds in values.items() if float(v) > 0.2)
+        gaps |= {f"{e:g} of {v}": Gap.between(values[v], beyond) for v in ("0.1", "0.2")}
     sides = [side for gap in gaps.values() for side in (gap, -gap)]
-    verdict = all_of([somewhere(sides), everywhere(side - -0.5 for side in sides)])
-    return verdict, f"points from .1 to .2 (slight: below half a point, and not 0): {listed(gaps)}"
+    verdict = all_of([somewhere(sides, among=2), everywhere((side - -0.5 for side in sides), among=2)])
+    return verdict, f"points over the mean of larger gammas (slight: below half a point, and not 0): {listed(gaps)}"
 
 
 def splits_matter_less() -> Checked:
@@ -213,7 +218,7 @@ def extremes_hurt(parameter: str, epsilons: tuple[float, ...]) -> Checked:
         for epsilon, values in tables.items():
             worse = list(values)[end]
             lost[epsilon] = {v: Gap.between(folds, values[worse]) for v, folds in values.items() if v != worse}
-        verdicts.append(somewhere(gap - 0.2 for gaps in lost.values() for gap in gaps.values()))
+        verdicts.append(somewhere((gap - 0.2 for gaps in lost.values() for gap in gaps.values()), among=2))
         for epsilon, gaps in lost.items():
             best = max(gaps, key=lambda v: gaps[v].mean)
             texts.append(f"{best} over {list(tables[epsilon])[end]} {gaps[best]} at {epsilon:g}")
@@ -312,7 +317,7 @@ def rate_too_small() -> Checked:
     ahead = {v: Gap.between(folds, values["0.01"]) for v, folds in values.items() if v != "0.01"}
     best = max(ahead, key=lambda v: ahead[v].mean)
     calm, text = below({"0.2": searches("sampling_rate", "0.2")}, 1)
-    return all_of([somewhere(gap - 0.5 for gap in ahead.values()), calm]), (
+    return all_of([somewhere((gap - 0.5 for gap in ahead.values()), among=2), calm]), (
         f"points of {best} over .01 at 0.05: {ahead[best]} (must not: by half a point); largest difference {text} "
         "(little: below one)"
     )
@@ -344,7 +349,8 @@ def clips_decay() -> Checked:
     for e in ("0.05", "0.2"):
         values = searches("clip_decay", e)
         gains[e] = {v: Gap.between(folds, values["0.0"]) for v, folds in values.items() if v != "0.0"}
-    helps, none = somewhere(gains["0.05"].values()), everywhere(-(gap - 0.2) for gap in gains["0.2"].values())
+    helps = somewhere(gains["0.05"].values(), among=2)
+    none = everywhere((-(gap - 0.2) for gap in gains["0.2"].values()), among=2)
     text = "; ".join(f"at {e} " + ", ".join(f"{v} {gap}" for v, gap in gaps.items()) for e, gaps in gains.items())
     return all_of([helps, none]), f"points over no decay (help: above 0 for one; none: below 0.2 for all): {text}"
 
@@ -352,13 +358,13 @@ def clips_decay() -> Checked:
 def mostly_ahead(kind: int) -> Checked:
     texts, verdicts = [], {}
     for name in PROPOSED:
-        cells, without = (
-            [everywhere(over_all(name, others, d, e, kind).values(), among=len(CELLS)) for d, e in CELLS]
-            for others in (CHEN_LEE, [other for other in CHEN_LEE if other != "DP-SGD"])
-        )
-        verdicts[name] = most_of(cells)
-        texts.append(f"{name} {counted(cells)} (without our DP-SGD {counted(without)})")
-    text = f"of {len(CELLS)} cells, beside the best of all baselines: " + "; ".join(texts)
+        leads = {(d, e): over_all(name, CHEN_LEE, d, e, kind) for d, e in CELLS}
+        count = sum(map(len, leads.values()))
+        pairs = [everywhere([gap], among=count) for gaps in leads.values() for gap in gaps.values()]
+        verdicts[name] = most_of(pairs)
+        best = counted(everywhere(gaps.values(), among=len(leads)) for gaps in leads.values())
+        texts.append(f"{name} {counted(pairs)} of {count}; of all at once {best} of {len(leads)} cells")
+    text = "beside each baseline in each cell (most: in more than half of these pairs): " + ". ".join(texts)
     return verdicts[PUBLISHED], text
 
 
@@ -424,10 +430,12 @@ def rate_of_square() -> Checked:
     slopes = {}
     for problem, risk, delta, over_what, same in output_risk.sweeps(output_risk.read()):
         if problem.name == "smooth, strongly convex" and risk == "empirical" and delta == 0:
-            x = np.array([getattr(line, over_what) for line in same])
-            slopes[over_what] = output_risk.slope(x, np.array([line.excess for line in same]))[0]
-    good = all(abs(slope + 2) < 0.1 for slope in slopes.values())
-    return Verdict.of(good), "slopes in log-log: " + ", ".join(f"{s:.2f} over {o}" for o, s in slopes.items())
+            x, y, errors = (np.array([getattr(line, f) for line in same]) for f in (over_what, "excess", "error"))
+            slopes[over_what] = Gap(*output_risk.slope(x, y, errors), min(line.repeats for line in same))
+    sides = [side for gap in slopes.values() for side in (gap - -2, -(gap - -2))]
+    return everywhere(gap - -0.1 for gap in sides), "slopes in log-log (within 0.1): " + ", ".join(
+        f"{gap} over {over_what}" for over_what, gap in slopes.items()
+    )
 
 
 def second(method: str, measure: str) -> dict[tuple[str, ...], Folds]:
@@ -515,9 +523,11 @@ def few_hessians() -> Checked:
     )
 
 
-def faster_than_the_short_step(*methods: str) -> Checked:
-    found = [times_as_long("OPT", method, second("OPT", "seconds")) for method in methods]
-    return everywhere(gap for gaps, _ in found for gap in gaps), "; ".join(text for _, text in found)
+def faster(method: str, other: str) -> Checked:
+    """Return whether a method is faster in the cells of the paper's main tables."""
+    cells = [cell for cell in second("OPT", "seconds") if cell[:2] == loose(0.2)[:2]]
+    gaps, text = times_as_long(other, method, cells)
+    return everywhere(gaps), f"Covertype, non-convex: {text}"
 
 
 def gradient_descent_is_slow() -> Checked:
@@ -546,7 +556,7 @@ CLAIMS = (
         LK, "Fig. 1a: at epsilon .1 very few and very many splits can be worse", lambda: extremes_hurt("splits", (0.1,))
     ),
     Claim(LK, "Fig. 1b: gamma > .2 has almost no effect", gamma_beyond),
-    Claim(LK, "Fig. 1b: between gamma = .1 and .2 there is a slight effect", gamma_below),
+    Claim(LK, "Fig. 1b: gamma = .1 or .2 has a slight effect, beside larger ones", gamma_up_to),
     Claim(
         LK,
         "Fig. 1c: C_grad too small or too large can be worse",
@@ -622,24 +632,16 @@ CLAIMS = (
     Claim(CL, "§5.6: decaying clips help slightly on some data sets", decay_helps_somewhere),
     Claim(CL, "Fig. 5: faster convergence of neural networks", never("the library has linear models only")),
     Claim(LR, "Tables 3-6: the stated bounds hold", bounds_hold),
-    Claim(LR, "Cor. 2.2: smooth and strongly convex, excess risk goes with (d/(epsilon n))²", rate_of_square),
+    Claim(LR, "Cor. 2.2: smooth and strongly convex, excess risk goes with 1/(epsilon n)² (d fixed)", rate_of_square),
     Claim(GW, "§4: loose, epsilon .6 and 1: OPT is faster than TR and ends lower", short_step_wins, START),
     Claim(GW, "§4: loose, epsilon .2: OPT may not end, and is lower than TR all the same", short_step_may_fail, START),
     Claim(GW, "§4: 2OPT-LS does well at all budgets and in both settings", two_phases_always),
     Claim(GW, "§5: 2OPT-LS consistently outperforms TR: it is faster", faster_than_regions, WALL_CLOCK),
     Claim(GW, "§1: fewer iterations than TR", fewer_iterations),
-    Claim(
-        GW,
-        "§4: line search and mini-batches improve on the short step: they are faster",
-        lambda: faster_than_the_short_step("OPT-LS", "OPT-B"),
-        WALL_CLOCK,
-    ),
-    Claim(
-        GW,
-        "§4: especially with two phases",
-        lambda: faster_than_the_short_step("2OPT-LS", "2OPT-B"),
-        WALL_CLOCK,
-    ),
+    Claim(GW, "§4: line search improves on the short step: it is faster", lambda: faster("OPT-LS", "OPT"), WALL_CLOCK),
+    Claim(GW, "§4: mini-batches improve on the short step: faster", lambda: faster("OPT-B", "OPT"), WALL_CLOCK),
+    Claim(GW, "§4: line search does so especially with two phases", lambda: faster("2OPT-LS", "OPT-LS"), WALL_CLOCK),
+    Claim(GW, "§4: mini-batches do so especially with two phases", lambda: faster("2OPT-B", "OPT-B"), WALL_CLOCK),
     Claim(GW, "App. E: very few noisy Hessians, TR one in every iteration", few_hessians),
     Claim(GW, "§4, note: DP-GD gives no practical results", gradient_descent_is_slow),
 )
@@ -662,7 +664,8 @@ def report() -> None:
         "a statement holds beyond the interval, fails beyond it on the other side, and between them is *undecided* at",
         "the number of folds that were run. Folds count as independent, and all is said of these data sets only. Where",
         "one of many differences would deny or confirm a claim, it must be clearer by Bonferroni's rule. Where a paper",
-        "proposes several variants, the one as published decides.",
+        "proposes several variants, the one as published decides. Numbers without ± are facts of the runs, compared",
+        "with a threshold. A *largest difference* is shown with its own interval; all differences decide.",
         "",
         '"As published" are the papers\' algorithms with sound prices on our core, "ours" our settings of them. Data',
         "sets: Adult, Bank, IPUMS-BR (IPUMS-US is not among ours); of Lee & Kifer also KDDCup99, where DP-AGD and",

@@ -98,9 +98,9 @@ def everywhere(gaps: Iterable[Gap], among: int = 1) -> Verdict:
     return Verdict.DENIED if clear else Verdict.UNDECIDED
 
 
-def somewhere(gaps: Iterable[Gap]) -> Verdict:
+def somewhere(gaps: Iterable[Gap], among: int = 1) -> Verdict:
     """Return whether one of these is positive."""
-    opposite = everywhere(-gap for gap in gaps)
+    opposite = everywhere((-gap for gap in gaps), among)
     return {Verdict.CONFIRMED: Verdict.DENIED, Verdict.DENIED: Verdict.CONFIRMED}.get(opposite, opposite)
 
 

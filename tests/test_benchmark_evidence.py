@@ -13,7 +13,7 @@ from scipy.stats import ttest_1samp
 
 pytest.importorskip("pandas")
 
-from benchmarks import datasets, figures, output_risk, second_order, settings
+from benchmarks import accuracy, datasets, figures, output_risk, second_order, settings
 from benchmarks.__main__ import main
 from benchmarks.evidence import (
     Gap,
@@ -142,6 +142,20 @@ def test_printed_commands_find_everything_measured():
             continue
         for table, keys in figure.measurements(Namespace(repeats=figure.default_repeats, data=None, jobs=1)):
             assert table.missing(keys) == [], figure.name
+
+
+def test_every_configuration_was_run_as_often_as_the_index_says():
+    repeats = {}
+    for row in accuracy.read():
+        cell = row["configuration"], row["delta"], row["dataset"], row["epsilon"]
+        repeats.setdefault(cell, set()).add((row["repeat"], row["fold"]))
+    once = ("not private, alpha 1e-3", "not private SVM, alpha 1e-3")
+    few = {cell: len(folds) for cell, folds in repeats.items() if cell[0] not in once and len(folds) < 20}
+    assert few == {}
+    assert all(len(folds) >= 30 for (name, *_), folds in repeats.items() if name.startswith("default"))
+    assert all(
+        len(folds) >= 50 for (name, *_), folds in repeats.items() if name.startswith("DP-AGD") and "stand" not in name
+    )
 
 
 def test_a_run_that_is_stopped_or_finds_no_rows_says_so(monkeypatch, capsys, tmp_path):
