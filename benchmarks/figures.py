@@ -239,6 +239,7 @@ FIGURES = {
     )
 }
 SCRIPTS = {
+    "again": "a sample of accuracy.csv measured once more, beside what stands there",
     "accuracy": "accuracy against epsilon, any configuration",
     "everywhere": "the default on nine data sets",
     "search": "private search beside paying for every fit",
@@ -260,6 +261,7 @@ FURTHER = {
         "`DP-AGD standardised` 6, other `DP-AGD*` 10 (`DP-AGD paper's prices`: `--epsilons 0.05 0.1 0.2`), `output "
         "perturbation`, also with `--delta 0`, 4 (24 without SVM at delta 1e-8), all others 4; some cells hold more"
     ),
+    "[again.md](again.md)": "`run again --write`",
     "[scale.md](scale.md), `scale.png`, `scale.csv`": (
         "`run scale --folder DIR --write`, in several goes with `--rows` (any folder with 2.4 GB of room)"
     ),
@@ -304,8 +306,11 @@ def index() -> None:
         "and intercept, as the problems there).",
         "",
         "Fits are seeded by repeat and fold (`10 * repeat + fold`, the folds by the repeat), so that anybody gets",
-        "these numbers; all methods see the same folds. A fit for release has no seed. The numbers of steps of SGD-Adv",
-        f"and SGD-MA and their length were chosen on one fold of Adult, without privacy. {better_steps()}",
+        "these numbers; all methods see the same folds. Where a method draws otherwise since it was measured, its rows",
+        "differ by chance: [again.md](again.md) has a sample. A fit for release has no seed.",
+        "",
+        "Number and length of the steps of SGD-Adv and SGD-MA were chosen on one fold of Adult, without privacy.",
+        better_steps(),
     ]
     for figure in FIGURES.values():
         text = figure.repeats()

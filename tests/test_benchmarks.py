@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 pytest.importorskip("pandas")
 
-from benchmarks import accuracy, figures, kddcup, settings, suite, summary
+from benchmarks import accuracy, again, figures, kddcup, settings, suite, summary
 from benchmarks.accuracy import means
 from benchmarks.suite import Table
 
@@ -186,6 +186,32 @@ def test_cells_without_a_result_do_not_count():
     row = {"dataset": "d", "configuration": "c", "epsilon": "1", "delta": "1e-8", "repeat": "0"}
     cells = means([row | {"fold": "0", "accuracy": "0.5"}, row | {"fold": "1", "accuracy": ""}])
     assert cells == {("d", "c", "1"): np.array([50.0])}
+
+
+def test_rows_measured_again_are_compared_one_by_one(monkeypatch):
+    row = {"dataset": "adult", "epsilon": "0.1", "fold": "2", "objective": "0.4"}
+    rows = [
+        row | {"configuration": name, "delta": delta, "repeat": str(r), "accuracy": f"{0.8 + 0.001 * r:.3f}"}
+        for name, delta in (("a", "1e-08"), ("a", "0.0"), ("b", "1e-08"))
+        for r in range(9)
+    ]
+    chosen = again.sample([*rows, row | {"configuration": "none", "delta": "", "repeat": "0", "accuracy": ""}], 4)
+    assert chosen == again.sample(rows, 4)
+    assert [r["configuration"] for r in chosen] == ["a"] * 8 + ["b"] * 4
+    assert len({tuple(r.items()) for r in chosen}) == 12
+    asked = []
+
+    def run_fold(folder, *key):
+        asked.append(key)
+        return (f"{0.81 + 0.001 * key[4]:.3f}" if key[1] == "b" else f"{0.8 + 0.001 * key[4]:.3f}"), "0.4"
+
+    monkeypatch.setattr(accuracy, "run_fold", run_fold)
+    text = "\n".join(again.compared(chosen, [again.measured(None, r) for r in chosen]))
+    assert asked[0] == ("adult", "a", 0.1, 0.0, int(chosen[0]["repeat"]), 2)
+    assert "8 of 12 rows are the same" in text
+    assert "The others differ by +1.00 ± 0.00 points" in text
+    assert "| b | 4 | 4 | +1.00 |" in text
+    assert f"All the same: a{accuracy.PURE}; a." in text
 
 
 def test_the_report_builds_from_the_results_and_is_what_is_committed(tmp_path):
