@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from unittest import mock
 from urllib.error import URLError
 
@@ -142,6 +143,13 @@ def test_printed_commands_find_everything_measured():
             continue
         for table, keys in figure.measurements(Namespace(repeats=figure.default_repeats, data=None, jobs=1)):
             assert table.missing(keys) == [], figure.name
+
+
+def test_a_table_of_bounds_is_complete_with_every_planned_cell_and_no_other(monkeypatch):
+    lines = output_risk.read()
+    for changed in (lines[1:], [*lines, replace(lines[0], n=7)]):
+        monkeypatch.setattr(output_risk, "read", lambda changed=changed: changed)
+        assert not output_risk.complete()
 
 
 def test_every_configuration_was_run_as_often_as_the_index_says():

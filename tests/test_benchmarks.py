@@ -212,6 +212,8 @@ def test_rows_measured_again_are_compared_one_by_one(monkeypatch):
     assert "The others differ by +1.00 ± 0.00 points" in text
     assert "| b | 4 | 4 | +1.00 |" in text
     assert f"All the same: a{accuracy.PURE}; a." in text
+    moved = again.compared(chosen[:1], [(chosen[0]["accuracy"], "0.5")])  # in the objective alone
+    assert "0 of 1 rows are the same to the last digit." in moved
 
 
 def test_the_report_builds_from_the_results_and_is_what_is_committed(tmp_path):
