@@ -1,15 +1,15 @@
 """Private rows on exact grids, and the one door through which anything leaves."""
 
-from .arrays import LARGEST_ENTRY, ArrayRows, RawRows, compact
+from .arrays import ArrayRows, RawRows, compact
 from .columns import Columns
 from .dask import DaskTable, is_dask, map_rows, require_table
 from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
 from .rows import Chunk, Kernel, RawChunk, Rows
+from .scores import row_scores
 from .stored import StoredRows
 from .tables import ArrayTable, Chunks, StoredTable, Table
 
 __all__ = [
-    "LARGEST_ENTRY",
     "ArrayRows",
     "ArrayTable",
     "Batch",
@@ -33,4 +33,5 @@ __all__ = [
     "is_dask",
     "map_rows",
     "require_table",
+    "row_scores",
 ]

@@ -18,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
-from ..data import ArrayTable, Chunks, Columns, PrivateData, Rows, Table, is_dask
+from ..data import ArrayTable, Chunks, Columns, PrivateData, Rows, Table, is_dask, row_scores
 from ..data.tables import Coding
 from ..losses import Loss
 from ..mechanisms import bits_for
@@ -33,7 +33,6 @@ from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
 from .blocks import by_blocks
 from .exact import minimise
-from .linear import linear_scores
 from .parameters import as_bounds, require_choice, require_number
 from .validation import dask_table, is_mapped, stored_table, without_values
 
@@ -327,11 +326,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
 
         Values beyond ``ranges_`` count as the end of the range, and rows longer than ``data_norm_`` as shorter ones, as
-        they did in ``fit``.
+        they did in ``fit``. The score of a row depends on that row and the model alone, bit for bit: not on other rows,
+        their number, or how they are stored.
         """
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
-        scores = linear_scores(X, self.coef_, self.intercept_, self.ranges_, self.data_norm_)
+        with np.errstate(all="ignore"):  # scikit-learn adds up all entries: whether some overflow is nobody's business
+            X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        scores = row_scores(X, self.coef_, self.intercept_, self.ranges_, self.data_norm_)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     @by_blocks

@@ -1,20 +1,18 @@
-"""What the linear classifiers share beyond the fit: losses by name, scores and probabilities."""
+"""What the linear classifiers share beyond the fit: losses by name, and probabilities."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import expit, log_expit, log_softmax, softmax
+from scipy.special import expit, log_expit
 from sklearn.utils.metaestimators import available_if
 
-from ..data import LARGEST_ENTRY
 from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax
 from ..mechanisms.exact import Floats
 from .blocks import by_blocks
 
-__all__ = ["LOSSES", "SMOOTH_LOSSES", "Probabilities", "ProbabilitiesOfLogLoss", "linear_scores", "loss_named"]
+__all__ = ["LOSSES", "SMOOTH_LOSSES", "Probabilities", "ProbabilitiesOfLogLoss", "loss_named"]
 
 SMOOTH_LOSSES = ("log_loss", "huber_hinge")
 LOSSES = ("log_loss", "hinge", "huber_hinge")
@@ -28,40 +26,15 @@ def loss_named(name: str, n_classes: int) -> Loss:
     return hinge if n_classes == 2 else OneVsRest(hinge, n_classes)
 
 
-def linear_scores(
-    X: Any, coef: Floats, intercept: Floats, ranges: Floats | None, data_norm: float | None = None
-) -> Floats:
-    """Return ``X @ coef.T + intercept`` with the entries of X clipped to ``ranges``: lows and highs of the columns.
-
-    Or with rows longer than ``data_norm`` scaled down to it.
-    """
-    if ranges is None:
-        if data_norm is not None:
-            X = _without_overflow(X)
-        products = np.asarray(X @ coef.T)
-        if data_norm is not None:
-            squares = X.multiply(X).sum(axis=1) if sp.issparse(X) else np.square(X, dtype=np.float64).sum(axis=1)
-            norms = np.sqrt(np.asarray(squares, dtype=np.float64).ravel())
-            products = products * np.minimum(1.0, data_norm / np.maximum(norms, data_norm))[:, None]
-        return products + intercept
-    low, high = ranges
-    if not sp.issparse(X):
-        return np.asarray(np.clip(X, low, high) @ coef.T + intercept)
-    # zeros that are not stored may be clipped as well: to the bound nearest to 0
-    origin = np.clip(0.0, low, high)
-    X = sp.csr_matrix(X, dtype=np.float64, copy=True)
-    X.sum_duplicates()
-    X.data = np.clip(X.data, low[X.indices], high[X.indices]) - origin[X.indices]
-    return np.asarray(X @ coef.T + (intercept + coef @ origin))
+def _below_zero(scores: Floats) -> Floats:
+    """Return the scores of each row less the largest of them, class beside class."""
+    return np.ascontiguousarray(scores - scores.max(axis=1, keepdims=True))
 
 
-def _without_overflow(X: Any) -> Any:
-    """Return X with entries as large as ``fit`` takes them, so that the squares of all are finite."""
-    entries = X.data if sp.issparse(X) else X
-    if entries.dtype != np.float64 or np.abs(entries).max(initial=0.0) <= LARGEST_ENTRY:
-        return X
-    clipped = np.clip(entries, -LARGEST_ENTRY, LARGEST_ENTRY)
-    return sp.csr_matrix((clipped, X.indices, X.indptr), X.shape) if sp.issparse(X) else clipped
+def _total(odds: Floats) -> Floats:
+    """Return the sum over classes, one after the other: for each row in the same order, whatever the others are."""
+    total: Floats = sum(odds.T, start=np.zeros(len(odds)))
+    return total
 
 
 class Probabilities:
@@ -82,23 +55,19 @@ class Probabilities:
         Noise makes scores too large where rows are few; the probabilities are then too close to 0 and 1.
         """
         scores = self._log_odds(X)
-        probabilities: Floats
         if scores.ndim == 1:
-            probabilities = np.column_stack([expit(-scores), expit(scores)])
-        else:
-            probabilities = softmax(scores, axis=1)
-        return probabilities
+            return np.column_stack([expit(-scores), expit(scores)])
+        odds = np.exp(_below_zero(scores))
+        return odds / _total(odds)[:, None]
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of the probability of each class."""
         scores = self._log_odds(X)
-        logarithms: Floats
         if scores.ndim == 1:
-            logarithms = np.column_stack([log_expit(-scores), log_expit(scores)])
-        else:
-            logarithms = log_softmax(scores, axis=1)
-        return logarithms
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        scores = _below_zero(scores)
+        return scores - np.log(_total(np.exp(scores)))[:, None]
 
 
 def _is_log_loss(self: Any) -> bool:
