@@ -20,10 +20,11 @@ from ..mechanisms.randomness import generator_for
 from ..privacy import Budget
 from ..privacy.allowance import Allowance
 from ..privacy.repetition import BestOf
+from .judging import rows_of, transformed
 from .score import released_successes
 from .search_cost import private_step
 
-__all__ = ["Outcome", "Run", "Space", "fit_in_front", "require_free", "rows_of"]
+__all__ = ["Outcome", "Run", "Space", "fit_in_front", "require_free"]
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
 _PROBES = 50
@@ -105,7 +106,7 @@ class Run:
     A run keeps the bounds of ``search``, whatever parameters it has: the fit and the score are covered by allowances
     (:class:`~dpsk.privacy.allowance.Allowance`), or the run ends without an outcome. That a run failed is an outcome
     too, the worst one; whether a fit of one of our estimators fails depends on public facts and on what it released.
-    Steps in front of it have to treat each row by itself, and to accept every row that there may be.
+    Steps in front of it have to treat each row by itself; a row that they refuse becomes a row of zeros.
     """
 
     estimator: Any
@@ -200,21 +201,12 @@ def require_free(last: PrivateClassifier, adjacency: str) -> None:
         raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
 
 
-def rows_of(X: Any, chosen: Integers) -> Any:
-    """Return some rows of an array, a sparse matrix or a DataFrame."""
-    if hasattr(X, "iloc"):
-        return X.iloc[chosen]
-    if hasattr(X, "tocsr"):
-        return X.tocsr()[chosen]  # COO has no rows
-    return X[chosen]
-
-
 def fit_in_front(model: Any, X: Any, y: Any) -> Any:
     """Fit the steps before the private one, and return what it will see."""
     while isinstance(model, Pipeline):
         front = model[:-1]
         if front.steps:
-            X = front.fit_transform(X, y)
+            X = transformed(front.fit_transform, X, y)
             model.steps[:-1] = front.steps
         model = model.steps[-1][1]
     return X if hasattr(X, "shape") else np.asarray(X)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.stats import binom
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.exceptions import NotFittedError
 
-from ..data import PrivateData, RawRows
+from ..data import Chunks, PrivateData, RawRows, is_dask
 from ..mechanisms import Laplace, bits_for
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.exact import Floats
@@ -21,6 +21,7 @@ from ..privacy import Budget, PrivacySpent
 from ..privacy.report import NEIGHBOURS, round_up
 from ..privacy.store import set_aside
 from ..queries import Successes
+from .judging import correct, labels_of, n_rows_of
 
 __all__ = ["PrivateScore", "private_score"]
 
@@ -87,17 +88,20 @@ def private_score(
 
     Formal guarantees
     -----------------
-    The count of correct predictions moves by at most 1 when a row leaves or is replaced, provided that ``predict``
-    judges each row by itself. Discrete Laplace noise makes it epsilon-differentially private (delta = 0) for the rows
-    of X and y. For the rows that the estimator was fitted on, releasing it paid already; where these are the same rows,
-    the two add up (and the accuracy flatters the model).
+    The count of correct predictions moves by at most 1 when a row leaves or is replaced, because each row is judged by
+    itself: classifiers of dpsk give a row the same bits in any company, and any other model gets the rows one at a time
+    (:mod:`dpsk.model_selection.judging`). A row that the estimator refuses, for whatever reason, counts as wrong. No
+    error, warning or refund depends on what a row holds. Discrete Laplace noise makes the count epsilon-differentially
+    private (delta = 0) for the rows of X and y. For the rows that the estimator was fitted on, releasing it paid
+    already; where these are the same rows, the two add up (and the accuracy flatters the model).
 
     Parameters
     ----------
     estimator : fitted classifier
-        Anything with ``predict``, such as a pipeline whose steps treat each row by itself.
+        Anything with ``predict``. Classifiers of dpsk, alone or behind scikit-learn's encoders and scalers, predict for
+        all rows at once. Anything else predicts for one row at a time, which takes a fraction of a millisecond a row.
     X, y : array-like
-        Held-out rows and their labels. Their number is public.
+        Held-out rows and their labels. Their number, the columns and the types of the arrays are public.
     epsilon : float
         The price. The noise has a standard deviation of about 1.4/epsilon rows.
     confidence : float, default=0.95
@@ -159,30 +163,33 @@ def released_successes(
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     with set_aside(ledger, budget, label="private_score", adjacency=adjacency, private=bits.private) as filtered:
-        predicted, true = _predictions(estimator, X), np.asarray(y)
-        known = getattr(estimator, "classes_", None)
-        if known is not None and not np.isin(true, known).any():
-            raise ValueError("no label in y is one that the estimator was fitted on: are they coded differently?")
-        if predicted.ndim != 1 or predicted.shape != true.shape or not len(true):
-            raise ValueError(f"predictions have shape {predicted.shape}, y {true.shape}: one label per row is needed")
-        correct = np.asarray(predicted == true, dtype=np.float64)
-        data = PrivateData(RawRows(correct[:, None]), filtered, bits, adjacency=adjacency)
+        true = labels_of(y)
+        _require_scorable(estimator, X, true)
+        right = correct(estimator, X, true).astype(np.float64)
+        data = PrivateData(RawRows(right[:, None]), filtered, bits, adjacency=adjacency)
         released = data.release(data.measure(query), mechanism)
     noisy, one = round(float(released[0]) / query.unit), int(sensitivity.l1)
     return Counted(noisy, len(true), one, noise_scale(sensitivity.l1, budget.epsilon)), data.report()
 
 
-def _predictions(estimator: Any, X: Any) -> Any:
-    """Return the predictions; an error quotes nothing of the rows, which are private."""
-    try:
-        return np.asarray(estimator.predict(X))
-    except NotFittedError:
-        raise
-    except Exception as error:
-        refused = type(error).__name__
-    raise ValueError(
-        f"predict failed on these rows with {refused}; its message is withheld because it may quote values"
-    )
+def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
+    """Raise ValueError for what is wrong whatever the rows hold: the model, numbers of rows, types of labels."""
+    if not callable(getattr(estimator, "predict", None)):
+        raise ValueError(f"private_score takes a fitted classifier: {type(estimator).__name__} cannot predict")
+    n = None if is_dask(X) or isinstance(X, Chunks) else n_rows_of(X)
+    if y.ndim != 1 or not len(y) or n not in (None, len(y)):
+        raise ValueError(
+            f"X has {n} rows and y the shape {y.shape}: one label per row is needed, and at least one row"
+        )
+    kinds = {_KINDS.get(labels.dtype.kind) for labels in (y, np.asarray(getattr(estimator, "classes_", y)))}
+    if kinds == {"text", "numbers"}:
+        raise ValueError(
+            f"the labels in y ({y.dtype}) and those that the estimator was fitted on are text on one side and numbers "
+            "on the other: are they coded differently?"
+        )
+
+
+_KINDS = {**dict.fromkeys("US", "text"), **dict.fromkeys("biuf", "numbers")}
 
 
 def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:

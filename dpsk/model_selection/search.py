@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
-from sklearn.utils import get_tags
+from sklearn.utils import check_consistent_length, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
@@ -54,7 +54,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     ----------
     estimator : classifier of dpsk, or a pipeline that ends in one
         Its ``epsilon``, ``delta`` and ``verbose`` are not used, since the search sets them. Steps in front of it have
-        to treat each row by itself and to accept every row, as anywhere else.
+        to treat each row by itself; a row that they refuse becomes a row of zeros, and nobody hears of it.
     param_distributions : dict, or list of dicts
         Names of parameters with lists, drawn from uniformly, or distributions with ``rvs``, such as those of
         ``scipy.stats``. Draws are independent, with replacement. Of several dicts one is drawn first.
@@ -263,7 +263,12 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         of runs would count them.
         """
         model, last = run.model({})
-        checked, y = last._validated(fit_in_front(model, X, y), y)
+        X, y = (given if given is None or hasattr(given, "shape") else np.asarray(given) for given in (X, y))
+        if model is not last and X is not None and y is not None:
+            check_consistent_length(X, y)
+            checked, y = last._validated(fit_in_front(model, X, y), y)
+        else:
+            checked, y = last._validated(X, y)
         classes, _ = encode(y, last.classes)
         run.calibrated(last, [None])
         weights = (checked.shape[1] + bool(last.fit_intercept)) * (1 if len(classes) == 2 else len(classes))
@@ -271,7 +276,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             warnings.warn(doubt, UserWarning, stacklevel=3)
         if model is last and not hasattr(X, "iloc"):
             return checked, y, classes
-        return (X if hasattr(X, "shape") else np.asarray(X)), y, classes
+        return X, y, classes
 
     def _shares(self, n: int, bits: Bits) -> tuple[Integers, Integers]:
         """Return which rows are for fits and which for scores, by lot: labels have no say."""

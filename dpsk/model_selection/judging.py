@@ -1,0 +1,244 @@
+"""Private rows that meet a fitted model or a step of a pipeline: every row is judged by itself, in silence.
+
+A model may refuse a row: an encoder meets a category that it does not know, a classifier meets NaN. Its error, or a
+warning, would be an exact fact about this row that nothing has paid for. So a row that is refused counts as a wrong
+prediction, or as a row of zeros, and nobody hears of it. For the same reason no row may change what another one gets.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.utils.validation import validate_data
+
+from ..data import Chunks, is_dask, map_rows, require_table
+from ..estimators.base import PrivateClassifier
+
+__all__ = ["correct", "labels_of", "n_rows_of", "rows_of", "silence", "transformed"]
+
+_ROW_BY_ROW = (
+    Binarizer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    OneHotEncoder,
+    OrdinalEncoder,
+    RobustScaler,
+    SimpleImputer,
+    StandardScaler,
+)
+"""Steps whose ``transform`` works on each entry by itself, so that a row has the same bits in any company."""
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Show no warning: what a row makes a step warn about is a fact about this row."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def n_rows_of(X: Any) -> int:
+    """Return the number of rows of a table in memory."""
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
+
+
+def rows_of(X: Any, chosen: Any) -> Any:
+    """Return some rows of an array, a sparse matrix, a DataFrame or a list; ``chosen`` is a slice, or indices."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[chosen]  # COO has no rows
+    return X[chosen]
+
+
+def labels_of(y: Any) -> NDArray[Any]:
+    """Return labels as an array; in a list each keeps its own type, whatever the types of the others are."""
+    if hasattr(y, "dtype") or hasattr(y, "__array__"):
+        return np.asarray(y)
+    labels = np.empty(len(y), dtype=object)
+    for i, label in enumerate(y):
+        labels[i] = label
+    return labels
+
+
+def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows the estimator gives their true label.
+
+    Formal guarantee
+    ----------------
+    Entry i is a function of the estimator, of row i and of its label. Models and steps that are known to judge each row
+    by itself get all rows at once (:mod:`dpsk.data.scores`); any other model gets one row at a time. Where several rows
+    together are refused, halves of them are tried, down to single rows; a row that is refused alone is wrong. This asks
+    one thing of the estimator: what it returns for one row does not depend on the rows it has seen before.
+    """
+    with silence():
+        predicted, known = _predictions(estimator, X)
+        if len(predicted) != len(true):
+            raise ValueError(f"X has {len(predicted)} rows and y {len(true)} labels: one label per row is needed")
+        return known & _equal(predicted, true)
+
+
+def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the predicted labels, and which rows have one."""
+    if is_dask(X):
+        require_table(X)
+        _require_columns(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X)
+        if isinstance(estimator, PrivateClassifier):
+            estimator = copy.copy(estimator)
+            estimator.ledger = None  # what travels predicts, and does nothing else
+        pairs = np.asarray(map_rows(partial(_pairs, estimator), X, 2, np.dtype(object)))
+        return pairs[:, 0], pairs[:, 1].astype(bool)
+    if isinstance(X, Chunks):
+        blocks = [_predictions(estimator, block) for block, _ in X]
+        if not blocks:
+            raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
+        labels, known = zip(*blocks, strict=True)
+        return np.concatenate([block.astype(object) for block in labels]), np.concatenate(known)
+    _require_columns(estimator, X)
+    n = n_rows_of(X)
+    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X) if type(X) is np.ndarray else X
+
+    def predict(start: int, stop: int) -> NDArray[Any]:
+        labels = np.asarray(estimator.predict(rows_of(X, slice(start, stop))))
+        if labels.shape != (stop - start,):
+            raise ValueError("one label per row is needed")
+        return labels
+
+    parts = [(0, n)] if judges_rows_alone(estimator) else [(i, i + 1) for i in range(n)]
+    found = [piece for start, stop in parts for piece in _accepted(predict, start, stop)]
+    if len(found) == 1 and len(found[0][1]) == n:
+        return found[0][1], np.ones(n, dtype=bool)
+    predicted, known = np.empty(n, dtype=object), np.zeros(n, dtype=bool)
+    for start, labels in found:
+        predicted[start : start + len(labels)], known[start : start + len(labels)] = labels, True
+    return predicted, known
+
+
+def _require_columns(estimator: Any, X: Any) -> None:
+    """Raise ValueError if the table has not the columns that the estimator was fitted on: their names are public."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[0][1]
+    # a ColumnTransformer takes tables that have other columns beside its own
+    if hasattr(X, "shape") and hasattr(estimator, "n_features_in_") and not isinstance(estimator, ColumnTransformer):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+
+
+def _pairs(estimator: Any, block: Any) -> NDArray[Any]:
+    pairs = np.empty((n_rows_of(block), 2), dtype=object)
+    if len(pairs):
+        with silence():
+            pairs[:, 0], pairs[:, 1] = _predictions(estimator, block)
+    return pairs
+
+
+def _accepted(work: Callable[[int, int], Any], start: int, stop: int) -> Iterator[tuple[int, Any]]:
+    """Yield what ``work`` makes of rows ``start`` to ``stop``; where they are refused, of each half of them."""
+    if stop <= start:
+        return
+    try:
+        done = work(start, stop)
+    except NotFittedError:
+        raise  # about the model, not about a row
+    except Exception:
+        if stop - start > 1:
+            middle = (start + stop) // 2
+            yield from _accepted(work, start, middle)
+            yield from _accepted(work, middle, stop)
+    else:
+        yield start, done
+
+
+def _equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where two labels are equal, pair by pair."""
+    kinds = {labels.dtype.kind if labels.dtype.kind not in "biuf" else "number" for labels in (predicted, true)}
+    if kinds in ({"number"}, {"U"}, {"S"}):
+        return np.asarray(predicted == true, dtype=bool)
+    return np.fromiter(map(_same, predicted, true), dtype=bool, count=len(true))
+
+
+def _same(one: Any, other: Any) -> bool:
+    try:
+        return bool(one == other)
+    except Exception:  # a missing value that is neither equal nor unequal
+        return False
+
+
+def judges_rows_alone(estimator: Any) -> bool:
+    """Return whether a row has the same bits in any company: a fact about the types of the estimator's parts."""
+    if isinstance(estimator, Pipeline):
+        return all(map(judges_rows_alone, (step for _, step in estimator.steps)))
+    if isinstance(estimator, PrivateClassifier):
+        return all(
+            getattr(type(estimator), name) is getattr(PrivateClassifier, name)
+            for name in ("predict", "decision_function")
+        )
+    if hasattr(estimator, "best_estimator_") and type(estimator).__module__.startswith("dpsk."):
+        return judges_rows_alone(estimator.best_estimator_)
+    if type(estimator) in (ColumnTransformer, FeatureUnion):
+        parts = estimator.transformer_list if type(estimator) is FeatureUnion else estimator.transformers
+        rest = getattr(estimator, "remainder", "drop")
+        return all(map(judges_rows_alone, [rest, *(step for _, step, *_ in parts)]))
+    if type(estimator) is FunctionTransformer:  # a ufunc gives an entry the same bits wherever it stands in an array
+        return estimator.func is None or (isinstance(estimator.func, np.ufunc) and estimator.func.nin == 1)
+    return type(estimator) in _ROW_BY_ROW or (isinstance(estimator, str) and estimator in ("passthrough", "drop"))
+
+
+def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any:
+    """Return what steps in front of a private model make of its training rows; a row that they refuse becomes zeros.
+
+    ``fit_transform`` may be called many times. Its last call has all rows that are not refused.
+
+    Formal guarantee
+    ----------------
+    For steps that treat each row by itself, what becomes of a row is a function of this row. That some row is accepted
+    at all counts as public, as the set of labels does.
+    """
+    n = n_rows_of(X)
+
+    def work(start: int, stop: int) -> tuple[int, Any]:
+        some = slice(start, stop)
+        return stop, fit_transform(rows_of(X, some), rows_of(y, some))
+
+    with silence():
+        found = list(_accepted(work, 0, n))
+        if not found:
+            raise ValueError(
+                "the steps in front of the private estimator refuse every row. Fit them to a few rows of your own "
+                "making to see why"
+            )
+        if len(found) == 1 and found[0][1][0] - found[0][0] == n:
+            return found[0][1][1]
+        kept = np.concatenate([np.arange(start, stop) for start, (stop, _) in found])
+        return _among_zeros(fit_transform(rows_of(X, kept), rows_of(y, kept)), kept, n)
+
+
+def _among_zeros(made: Any, kept: NDArray[np.intp], n: int) -> Any:
+    """Return ``n`` rows: those made at their positions, zeros at the others."""
+    if sp.issparse(made):
+        places = sp.csr_matrix((np.ones(len(kept)), (kept, np.arange(len(kept)))), (n, len(kept)))
+        return sp.csr_matrix(places @ made)
+    full = np.zeros((n, *np.shape(made)[1:]))
+    full[kept] = made
+    return type(made)(full, columns=made.columns) if hasattr(made, "iloc") else full
