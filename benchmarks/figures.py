@@ -251,6 +251,7 @@ SCRIPTS = {
     "second_order": "second-order descent, also its accuracy",
     "speed": "time of DP-AGD in multiples of its floor",
     "speed_default": "time of the default in multiples of its floor",
+    "predictions": "time of predictions beside one matrix product",
     "primitives": "the cost of every primitive",
     "ledger": "the time of a spend",
     "scale": "memory and time on rows in a file",

@@ -256,6 +256,7 @@ def test_a_search_never_tells_that_a_row_was_refused(kind, tmp_path, recwarn):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=20.0, delta=1e-5)
     frame = table(2000)
     frame.loc[5, "kind"] = kind
+    frame.loc[6, "age"] = 30 if kind == "a" else -5  # no logarithm
     encoder = make_column_transformer(
         (OneHotEncoder(categories=KINDS), ["kind"]), (FunctionTransformer(np.log1p), ["age"])
     )

@@ -96,19 +96,23 @@ def _sparse_sums(
     """Yield the same of a sparse matrix: its entries, in the order of the columns, are all that is added."""
     X = sp.csr_matrix(X, dtype=np.float64, copy=not X.has_canonical_format)
     X.sum_duplicates()
-    weights = coef[0] if len(coef) == 1 else np.ascontiguousarray(coef.T)
+    by_column = np.ascontiguousarray(coef.T)
     for rows in _of_about(_ENTRIES, X.indptr):
         at = slice(X.indptr[rows.start], X.indptr[rows.stop])
-        entries, columns = X.data[at], X.indices[at]
+        entries, columns, ends = X.data[at], X.indices[at], X.indptr[rows.start : rows.stop + 1] - at.start
         if ranges is None:
             entries = np.clip(entries, -LARGEST_ENTRY, LARGEST_ENTRY)
         else:
-            entries = np.clip(entries, *ranges[:, columns]) - origin[columns]
-        ends = X.indptr[rows.start : rows.stop + 1] - at.start
-        sums = _sums_of((entries * weights[columns].T).T, ends)
+            low, high = (bound.take(columns) for bound in ranges)
+            entries = np.minimum(np.maximum(entries, low, out=low), high, out=high)
+        if origin.any():
+            entries = entries - origin.take(columns)
+        products = by_column.take(columns, axis=0)
+        products *= entries[:, None]
+        sums = _sums_of(products, ends)
         if data_norm is not None:
-            sums = (sums.T * _shrink(_sums_of(entries * entries, ends), data_norm)).T
-        yield rows, sums.reshape(-1, len(coef))
+            sums *= _shrink(_sums_of((entries * entries)[:, None], ends)[:, 0], data_norm)[:, None]
+        yield rows, sums
 
 
 def _sums_of(products: Floats, ends: Any) -> Floats:

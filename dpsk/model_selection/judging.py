@@ -208,7 +208,7 @@ def judges_rows_alone(estimator: Any) -> bool:
 def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any:
     """Return what steps in front of a private model make of its training rows; a row that they refuse becomes zeros.
 
-    ``fit_transform`` may be called many times. Its last call has all rows that are not refused.
+    So does a row that they do not turn into finite numbers. ``fit_transform`` may be called many times. Its last call has all rows that are not refused.
 
     Formal guarantee
     ----------------
@@ -219,14 +219,17 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
 
     def work(start: int, stop: int) -> tuple[int, Any]:
         some = slice(start, stop)
-        return stop, fit_transform(rows_of(X, some), rows_of(y, some))
+        made = fit_transform(rows_of(X, some), rows_of(y, some))
+        if not np.isfinite(made.data if sp.issparse(made) else np.asarray(made, dtype=np.float64)).all():
+            raise ValueError("a model takes finite numbers only")
+        return stop, made
 
     with silence():
         found = list(_accepted(work, 0, n))
         if not found:
             raise ValueError(
-                "the steps in front of the private estimator refuse every row. Fit them to a few rows of your own "
-                "making to see why"
+                "the steps in front of the private estimator refuse every row, or make no finite numbers of it. Fit "
+                "them to a few rows of your own making to see why"
             )
         if len(found) == 1 and found[0][1][0] - found[0][0] == n:
             return found[0][1][1]

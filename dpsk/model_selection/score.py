@@ -178,9 +178,7 @@ def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
         raise ValueError(f"private_score takes a fitted classifier: {type(estimator).__name__} cannot predict")
     n = None if is_dask(X) or isinstance(X, Chunks) else n_rows_of(X)
     if y.ndim != 1 or not len(y) or n not in (None, len(y)):
-        raise ValueError(
-            f"X has {n} rows and y the shape {y.shape}: one label per row is needed, and at least one row"
-        )
+        raise ValueError(f"X has {n} rows and y the shape {y.shape}: one label per row is needed, and at least one row")
     kinds = {_KINDS.get(labels.dtype.kind) for labels in (y, np.asarray(getattr(estimator, "classes_", y)))}
     if kinds == {"text", "numbers"}:
         raise ValueError(
