@@ -177,12 +177,16 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
         label, private, adjacency = type(self).__name__, bits.private, self.adjacency
         warn_not_private(noisy=budget is not None, seeded=not private, stacklevel=CALLER_OF_FIT)
-        with (
-            set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
-            accounted(self, ledger, adjacency=adjacency, private=private),
-        ):
-            self._fit(X, y, ledger, bits, adjacency)
-        return self
+        try:
+            with (
+                set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
+                accounted(self, ledger, adjacency=adjacency, private=private),
+            ):
+                self._fit(X, y, ledger, bits, adjacency)
+            return self
+        except MemoryError:
+            pass  # its message tells the sizes of arrays, which may be numbers of entries
+        raise MemoryError("X does not fit into memory: a numpy.memmap, dpsk.Chunks or a Dask collection needs less")
 
     def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> None:
         """Fit within the budget of ``ledger``, or without any privacy where it is None."""

@@ -87,7 +87,7 @@ PARAMETERS = {
         solved without noise.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
-        a paragraph for a report.
+        a paragraph for a report. A fit that ends in an error after a release leaves this attribute alone.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names""",
 }

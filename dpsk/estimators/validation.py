@@ -112,6 +112,8 @@ def quietly(name: str, check: Callable[..., Any], *args: Any, **options: Any) ->
     try:
         with np.errstate(all="ignore"):
             return check(*args, **options)
+    except (MemoryError, Warning):  # warnings that somebody wants as errors speak of types and names
+        raise
     except Exception as error:
         refused = (TypeError if isinstance(error, TypeError) else ValueError)(without_values(name, str(error)))
     raise refused  # here, where the original with its values is not attached to it
@@ -239,6 +241,10 @@ def _in_single_if_exact(array: Any) -> Any:
 
 def dask_table(estimator: Any, X: Any, y: Any) -> DaskTable:
     """Return the rows of a Dask array or DataFrame, checked where they are."""
+    try:
+        import dask  # noqa: F401
+    except ImportError:
+        raise ImportError('X is a Dask collection, but Dask is not installed: pip install "dpsk[dask]"') from None
     require_table(X)
     require_numbers(X)
     if y is None:

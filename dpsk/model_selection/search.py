@@ -118,7 +118,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     >>> from dpsk import DPGradientDescentClassifier, PrivateSearchCV
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> space = {"alpha": loguniform(1e-4, 1e-1), "loss": ["log_loss", "huber_hinge"]}
-    >>> search = PrivateSearchCV(DPGradientDescentClassifier(), space, epsilon=4.0, random_state=0).fit(X, y)
+    >>> search = PrivateSearchCV(DPGradientDescentClassifier(), space, epsilon=4.0).fit(X, y)
     >>> sorted(search.best_params_)
     ['alpha', 'loss']
     >>> search.privacy_spent_.epsilon
