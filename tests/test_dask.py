@@ -298,7 +298,7 @@ BAD = {
     "too few labels": (lambda: on_dask(example()[0], example()[1][:-1]), "inconsistent numbers of samples"),
     "labels in memory": (lambda: (unknown(on_dask(*example())[0]), example()[1]), "y must be a Dask array or Series"),
     "labels with two dimensions": (lambda: (on_dask(*example())[0],) * 2, "with one dimension"),
-    "continuous labels": (lambda: (on_dask(*example())[0], da.random.random(N, chunks=900)), "Unknown label type"),
+    "continuous labels": (lambda: (on_dask(*example())[0], da.random.random(N, chunks=900)), "y holds numbers"),
     "no labels": (lambda: (on_dask(*example())[0], None), "requires y to be passed"),
     "labels not in classes": (lambda: on_dask(*example(3)), "labels that are not in classes"),
     "one dimension": (lambda: (on_dask(*example())[1],) * 2, r"Dask collection \(Array\), but no Dask array or"),

@@ -109,8 +109,8 @@ def test_the_ensemble_of_the_guide_is_private_and_costs_a_row_one_fit(tmp_path, 
     spent = [frozen.estimator.privacy_spent_ for frozen in vote.estimators_]
     assert all(report.private and report.epsilon == 2.0 for report in spent)
     assert all(namespace["ledger"].on(part).remaining()["epsilon"] == 0 for part in namespace["parts"])
-    # the majority has 0.504; 40 such ensembles had 0.85 with a standard deviation of 0.02
-    assert vote.score(X, y) > 0.65
+    # the majority has 0.501; 40 such ensembles had 0.874 with a standard deviation of 0.005
+    assert vote.score(X, y) > 0.8
 
 
 def test_what_the_guide_says_of_seven_copies(cancer):
