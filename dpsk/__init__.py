@@ -15,7 +15,7 @@ from .estimators import (
     OutputPerturbationSVC,
 )
 from .model_selection import PrivateSearchCV, private_score, search_cost
-from .privacy import BudgetExhausted, LedgerError, PrivacyLedger, PrivacySpent
+from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
     "DPAGDSVC",
@@ -29,6 +29,7 @@ __all__ = [
     "DPSGDClassifier",
     "DPSecondOrderClassifier",
     "LedgerError",
+    "NotPrivateWarning",
     "ObjectivePerturbationClassifier",
     "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC",

@@ -1,5 +1,6 @@
 """``ledger=`` on every estimator: what a fit sets aside, what it gives back, and who shares it."""
 
+import inspect
 import math
 import os
 import pickle
@@ -312,7 +313,7 @@ def test_every_estimator_has_the_parameter_in_the_same_place():
     for Estimator in ESTIMATORS:
         names = list(Estimator().get_params(deep=False))
         assert "ledger" in names
-        order = list(Estimator.__init__.__code__.co_varnames)
+        order = list(inspect.signature(Estimator).parameters)
         assert order[order.index("ledger") + 1] == "random_state"
     assert {"PrivacyLedger", "LedgerError", "BudgetExhausted"} <= set(dpsk.__all__)
 

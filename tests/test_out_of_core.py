@@ -214,7 +214,7 @@ BAD = {
     "NaN": (put(np.nan), "Input X contains NaN"),
     "infinity": (put(-np.inf), "Input X contains infinity"),
     "another width": (replace(0, lambda X: X[:, :4]), "same columns: X has 4 features, but .* is expecting 6"),
-    "text": (replace(0, lambda X: np.full(X.shape, "secret")), "X contains text or objects"),
+    "text": (replace(0, lambda X: np.full(X.shape, "secret")), "X is text"),
     "complex": (replace(0, lambda X: X + 1j), "Complex data not supported"),
     "one dimension": (replace(0, lambda X: X[:, 0]), "Expected 2D array, got 1D array instead"),
     "too few labels": (replace(1, lambda y: y[:-1]), r"inconsistent numbers of samples: \[1000, 999\]"),

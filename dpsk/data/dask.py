@@ -169,7 +169,7 @@ def _aligned(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
 def _facts(check: Check, X: Any, y: Any) -> tuple[tuple[int, int], NDArray[Any]] | str:
     try:
         X, y = check(X, y)
-    except ValueError as problem:
+    except (ValueError, TypeError) as problem:
         return str(problem)
     return X.shape, np.unique(y)
 

@@ -43,7 +43,7 @@ def require_room(n_bytes: float) -> None:
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise ValueError(
-            f"rounded rows need up to {n_bytes / 1e9:.1f} GB in {folder}, where {free / 1e9:.1f} GB are free. "
+            f"rounded rows need about {n_bytes / 1e9:.1f} GB in {folder}, where {free / 1e9:.1f} GB are free. "
             + _ELSEWHERE
         )
 

@@ -145,7 +145,7 @@ class DPAGDLogisticRegression(Probabilities, _AdaptiveGradientClassifier):
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> from dpsk import DPAGDLogisticRegression
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DPAGDLogisticRegression(epsilon=3.0, random_state=0).fit(MinMaxScaler().fit_transform(X), y)
+    >>> model = DPAGDLogisticRegression(epsilon=3.0).fit(MinMaxScaler().fit_transform(X), y)
     >>> model.privacy_spent_.epsilon
     3.0
     """

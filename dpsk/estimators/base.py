@@ -7,6 +7,7 @@ import math
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -14,8 +15,7 @@ from typing import Any, NoReturn, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
 from ..data import ArrayTable, Chunks, Columns, PrivateData, Rows, Table, is_dask, row_scores
@@ -27,16 +27,16 @@ from ..mechanisms.randomness import Bits
 from ..penalties import L2, Penalty
 from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
-from ..privacy.report import NEIGHBOURS, PrivacySpent
+from ..privacy.report import NEIGHBOURS, PrivacySpent, warn_not_private
 from ..privacy.store import set_aside
 from ..solvers import Solver, run
 from ..solvers.standardization import find_ranges, standardise
 from .blocks import by_blocks
 from .exact import minimise
-from .parameters import as_bounds, require_choice, require_number
-from .validation import dask_table, is_mapped, stored_table, without_values
+from .parameters import NOT_TAKEN, as_bounds, as_classes, in_own_words, require_choice, require_number
+from .validation import dask_table, is_mapped, stored_table, validated, validated_rows
 
-__all__ = ["Facts", "PrivateClassifier", "doubts", "encode", "refuse_fit_parameters"]
+__all__ = ["Facts", "PrivateClassifier", "accounted", "doubts", "encode", "refuse_fit_parameters"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     """Whether rows are kept side by side, for batches of them."""
     _exact_at_infinity = False
     """Whether epsilon = inf asks for the exact model rather than being an error."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__init__" in vars(cls):
+            cls.__init__ = in_own_words(cls.__init__)  # type: ignore[method-assign]
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
@@ -129,6 +134,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             require_choice("standardize", self.standardize, ("private",), or_none=True)
         if self.bounds is not None:
             as_bounds(self.bounds)
+        if self.classes is not None:
+            as_classes(self.classes)
         if self._row_bound() is not None and (self.bounds is not None or self.standardize is not None):
             raise ValueError(
                 f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "
@@ -168,13 +175,19 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         bits = bits_for(self.random_state)
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
         label, private, adjacency = type(self).__name__, bits.private, self.adjacency
-        with set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger:
-            for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-                delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
-            fitted: Self = self._fit(X, y, ledger, bits, adjacency)
-        return fitted
+        warn_not_private(noisy=budget is not None, seeded=not private, stacklevel=CALLER_OF_FIT)
+        try:
+            with (
+                set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
+                accounted(self, ledger, adjacency=adjacency, private=private),
+            ):
+                self._fit(X, y, ledger, bits, adjacency)
+            return self
+        except MemoryError:
+            pass  # its message tells the sizes of arrays, which may be numbers of entries
+        raise MemoryError("X does not fit into memory: a numpy.memmap, dpsk.Chunks or a Dask collection needs less")
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> Self:
+    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> None:
         """Fit within the budget of ``ledger``, or without any privacy where it is None."""
         table = self._table(X, y)
         (n_rows, n_features), classes = table.shape, known_classes(table.seen(), self.classes)
@@ -191,18 +204,17 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             columns: Columns | None = None
             given = cast(ArrayTable, table)  # _table sees to that
             w = minimise(given.X, coding(given.y), self._loss(len(classes)), self._strength(), bool(self.fit_intercept))
-            self.privacy_spent_ = PrivacySpent.nothing_promised(
-                self._currency, delta=float(self.delta), adjacency=adjacency
-            )
+            spent = PrivacySpent.nothing_promised(self._currency, delta=float(self.delta), adjacency=adjacency)
             self.evaluations_ = dict[str, float]()
         else:
             w, columns = self._learn(table, coding, n_classes, ledger, bits, classes, context, adjacency)
+            spent = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
         fitted = self._attributes(w, columns, classes)
+        self.privacy_spent_ = spent
         for name, value in fitted.items():
             setattr(self, name, value)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: fitted)
-        return self
 
     def _learn(
         self,
@@ -227,29 +239,25 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         columns: Columns | None = None
         if self.bounds is not None:
             columns = _columns_within(as_bounds(self.bounds), table.shape[1], through_zero=not intercept)
-        try:
-            if self.standardize is not None:
-                if columns is None:
-                    columns = find_ranges(door(table.raw()), through_zero=not intercept)
-                placed = door(table.rows(coding, n_classes=n_classes, columns=columns, fit_intercept=False))
-                columns = standardise(placed, columns, centred=intercept)
-                del placed  # before the next ones are made
-            rows = table.rows(
-                coding,
-                n_classes=n_classes,
-                fit_intercept=intercept,
-                data_norm=self._row_bound(),
-                columns=columns,
-                row_major=self._row_major,
-            )
-            data = door(rows)
-            observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
-            loss, weights = self._loss(len(classes)), (data.n_parameters, *shape)
-            w = run(self._solver(), data, loss, self._penalty(), weights, observe, self._returned)
-            self.evaluations_ = data.evaluations
-        finally:
-            # what was released stays released, even if the fit ends in an error
-            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
+        if self.standardize is not None:
+            if columns is None:
+                columns = find_ranges(door(table.raw()), through_zero=not intercept)
+            placed = door(table.rows(coding, n_classes=n_classes, columns=columns, fit_intercept=False))
+            columns = standardise(placed, columns, centred=intercept)
+            del placed  # before the next ones are made
+        rows = table.rows(
+            coding,
+            n_classes=n_classes,
+            fit_intercept=intercept,
+            data_norm=self._row_bound(),
+            columns=columns,
+            row_major=self._row_major,
+        )
+        data = door(rows)
+        observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
+        loss, weights = self._loss(len(classes)), (data.n_parameters, *shape)
+        w = run(self._solver(), data, loss, self._penalty(), weights, observe, self._returned)
+        self.evaluations_ = data.evaluations
         return w, columns
 
     def _table(self, X: Any, y: Any) -> Table:
@@ -277,17 +285,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """Return X and y as scikit-learn checks them; an error does not quote their values."""
         if is_dask(X):
             raise ValueError("X is a Dask collection, but rows in memory are needed here: give an array")
-        try:
-            X, y = validate_data(
-                self, X, y, accept_sparse=("csr", "csc"), dtype=(np.float64, np.float32), ensure_min_samples=2
-            )
-            check_classification_targets(y)
-        except (ValueError, TypeError) as error:
-            refused = type(error)(without_values(str(error)))
-        else:
-            self._check_size(*X.shape)
-            return X, y
-        raise refused  # here, where the original with its values is not attached to it
+        X, y = validated(self, X, y)
+        self._check_size(*X.shape)
+        return X, y
 
     def _attributes(self, w: Floats, columns: Columns | None, classes: Any) -> dict[str, Any]:
         """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
@@ -330,8 +330,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         their number, or how they are stored.
         """
         check_is_fitted(self, "coef_")
-        with np.errstate(all="ignore"):  # scikit-learn adds up all entries: whether some overflow is nobody's business
-            X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+        X = validated_rows(self, X)
         scores = row_scores(X, self.coef_, self.intercept_, self.ranges_, self.data_norm_)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
@@ -342,11 +341,14 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling: callbacks, which may hold anything, stay behind once the model is fitted."""
+        """Return the state for pickling: callbacks, which may hold anything, stay behind once a fit has ended."""
         state: dict[str, Any] = super().__getstate__()
-        if "coef_" in state:
+        if "privacy_spent_" in state:
             state = {name: value for name, value in state.items() if "callback" not in name}
         return state
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")  # a report alone is what a fit leaves that came to nothing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -355,6 +357,24 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
         return tags
+
+
+@contextmanager
+def accounted(model: Any, ledger: Ledger | None, *, adjacency: str, private: bool) -> Iterator[None]:
+    """Forget the earlier fit of a model, and of one that ends in an error in here all but what it spent."""
+    _forget(model)
+    try:
+        yield
+    except BaseException:  # an interruption, too: what was released stays released
+        _forget(model)
+        if ledger is not None and ledger.charged > 0:
+            model.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=private, complete=False)
+        raise
+
+
+def _forget(model: Any) -> None:
+    for name in [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]:
+        delattr(model, name)
 
 
 _HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
@@ -392,12 +412,20 @@ def encode(y: Any, classes: Any) -> tuple[Any, Any]:
 
 def known_classes(seen: Any, classes: Any) -> Any:
     """Return the public set of classes, sorted: those given, or those seen."""
-    if classes is None:
-        classes = seen
-    else:
-        classes = np.unique(np.asarray(classes))
+    if classes is not None:
+        classes = as_classes(classes)
+        if (seen.dtype.kind in "OUT") != (classes.dtype.kind in "OUT"):
+            kind = "text" if seen.dtype.kind in "OUT" else "numbers"
+            raise ValueError(f"y holds {kind}, but classes={classes.tolist()!r}: give both text, or both numbers")
         if not np.isin(seen, classes).all():
             raise ValueError("y contains labels that are not in classes: list every label that may occur")
+        return classes
+    classes = seen
+    if classes.dtype.kind == "f" and (classes != np.trunc(classes)).any():
+        raise ValueError(
+            "Unknown label type: continuous. y holds numbers that are not whole, as a regression target does; if they "
+            "are labels, list them all in classes"
+        )
     if len(classes) < 2:
         raise ValueError(
             "the data have one class only, but a classifier needs samples of at least 2 classes; "
@@ -423,10 +451,9 @@ def _columns_within(bounds: tuple[Floats, Floats], n_features: int, *, through_z
 
 
 def refuse_fit_parameters(unsupported: dict[str, Any]) -> NoReturn:
+    """Raise what a fit says to anything besides X and y."""
     names = ", ".join(sorted(unsupported))
-    if "sample_weight" in unsupported:
-        raise ValueError(
-            "sample_weight is not supported: weights change how much one row can move a sum, and with it the privacy "
-            "guarantee. Leave it out, or resample the rows beforehand by a rule that does not look at the data"
-        )
-    raise TypeError(f"fit got unexpected arguments: {names}")
+    for name, remedy in NOT_TAKEN.items():
+        if name in unsupported:
+            raise (ValueError if name == "sample_weight" else TypeError)(remedy)
+    raise TypeError(f"fit got unexpected arguments: {names}. It takes X and y, and nothing else")

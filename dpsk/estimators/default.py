@@ -151,7 +151,7 @@ class DPLogisticRegression(Probabilities, _DefaultClassifier):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from dpsk import DPLogisticRegression
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DPLogisticRegression(epsilon=4.0, random_state=0).fit(X, y)
+    >>> model = DPLogisticRegression(epsilon=4.0).fit(X, y)
     >>> model.privacy_spent_.epsilon
     4.0
     """

@@ -98,7 +98,7 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> from dpsk import DPLineSearchClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DPLineSearchClassifier(epsilon=3.0, random_state=0).fit(MinMaxScaler().fit_transform(X), y)
+    >>> model = DPLineSearchClassifier(epsilon=3.0).fit(MinMaxScaler().fit_transform(X), y)
     >>> model.privacy_spent_.epsilon
     3.0
     """

@@ -228,7 +228,7 @@ class OutputPerturbationLogisticRegression(Probabilities, _OutputPerturbation):
     >>> from sklearn.datasets import load_breast_cancer
     >>> from dpsk import OutputPerturbationLogisticRegression
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = OutputPerturbationLogisticRegression(epsilon=4.0, standardize="private", random_state=0).fit(X, y)
+    >>> model = OutputPerturbationLogisticRegression(epsilon=4.0, standardize="private").fit(X, y)
     >>> model.privacy_spent_.delta
     0.0
     """

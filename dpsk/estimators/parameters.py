@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,8 +14,11 @@ import numpy as np
 from ..mechanisms.exact import Floats
 
 __all__ = [
+    "NOT_TAKEN",
     "PARAMETERS",
     "as_bounds",
+    "as_classes",
+    "in_own_words",
     "require_choice",
     "require_clip",
     "require_number",
@@ -81,7 +87,7 @@ PARAMETERS = {
         solved without noise.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
-        a paragraph for a report.
+        a paragraph for a report. A fit that ends in an error after a release leaves this attribute alone.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names""",
 }
@@ -90,6 +96,34 @@ PARAMETERS = {
 PARAMETERS["penalised data"] = PARAMETERS["data"].replace(
     "which is not penalised", "which is penalised like the other weights: the guarantee needs that"
 )
+
+
+NOT_TAKEN = {
+    "sample_weight": "sample_weight is not supported: weights change how much one row can move a sum, and with it the "
+    "privacy guarantee. Leave it out, or resample the rows beforehand by a rule that does not look at the data",
+    "class_weight": "class_weight is not supported: weights change how much one row can move a sum, and with it the "
+    "privacy guarantee. Leave it out; where classes are rare, choose a threshold for decision_function instead",
+    "C": "C is not supported: give alpha, which is 1 / (C * n_samples)",
+}
+"""What scikit-learn's linear models take and these do not, with a way out."""
+
+
+def in_own_words(init: Callable[..., None]) -> Callable[..., None]:
+    """Let a constructor name the class that was asked for, and a remedy, when it does not take an argument."""
+    signature = inspect.signature(init)
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **parameters: Any) -> None:
+        try:
+            signature.bind(self, *args, **parameters)
+        except TypeError as error:
+            wrong = next((text for name, text in NOT_TAKEN.items() if name in parameters), f"{error}")
+        else:
+            return init(self, *args, **parameters)
+        known = ", ".join(list(signature.parameters)[1:])
+        raise TypeError(f"{type(self).__name__}: {wrong}. Its parameters are {known}; all but the first two by name")
+
+    return __init__
 
 
 def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
@@ -131,6 +165,22 @@ def require_stable_steps(name: str, step: float, alpha: float) -> None:
             f"{name}={step!r} with alpha={alpha!r}: steps along the penalty would grow without end. Keep "
             f"{name} * alpha at most 2"
         )
+
+
+def as_classes(classes: Any) -> Any:
+    """Return the labels listed, sorted; raise ValueError unless they are at least two, of one type."""
+    try:
+        given = np.asarray(classes)
+        labels = np.unique(given)
+        kinds = {isinstance(label, str) for label in np.asarray(classes, dtype=object).ravel()}
+        good = given.ndim == 1 and len(labels) > 1 and len(kinds) == 1 and (labels == labels).all()
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(
+            f"classes={classes!r} must be None or list all labels that may occur, two or more, all text or all numbers"
+        )
+    return labels
 
 
 def as_bounds(bounds: Any) -> tuple[Floats, Floats]:

@@ -90,7 +90,7 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> from dpsk import DPSecondOrderClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DPSecondOrderClassifier(epsilon=3.0, random_state=0).fit(MinMaxScaler().fit_transform(X), y)
+    >>> model = DPSecondOrderClassifier(epsilon=3.0).fit(MinMaxScaler().fit_transform(X), y)
     >>> model.privacy_spent_.epsilon
     3.0
     """

@@ -59,7 +59,7 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     >>> from sklearn.preprocessing import MinMaxScaler
     >>> from dpsk import DPSGDClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = DPSGDClassifier(epsilon=3.0, random_state=0).fit(MinMaxScaler().fit_transform(X), y)
+    >>> model = DPSGDClassifier(epsilon=3.0).fit(MinMaxScaler().fit_transform(X), y)
     >>> model.privacy_spent_.epsilon
     3.0
     """

@@ -2,54 +2,137 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import assert_all_finite, check_array, check_X_y, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from ..data import Chunks, DaskTable, StoredTable, require_table
 from ..data.stored import Scratch, blocks_of, require_room
 from ..data.tables import all_labels
 
-__all__ = ["checked", "dask_table", "is_mapped", "stored_table", "without_values"]
+__all__ = ["checked", "dask_table", "is_mapped", "stored_table", "validated", "validated_rows"]
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
 
 _FREE_OF_VALUES = (
-    "Input X contains",
-    "Input y contains",
-    "Input contains",
     "Found array with",
-    "Found input variables",
     "Sparse data was passed",
     "The feature names",
     "Feature names are only supported",
-    "Unknown label type",
+    "Expected a 2-dimensional container",
     "X has ",
     "y should be",
+    "np.matrix is not supported",
 )
+_SHOWN = 5  # columns that an error names
+_KINDS = {"U": "text", "S": "bytes", "V": "a structured array"}  # whose names tell how long the longest entry is
 
 
-def without_values(message: str) -> str:
-    """Return a validation message that tells what is wrong and nothing that stands in the data."""
-    if message.startswith("Expected 2D array, got"):
-        return message.split(":")[0] + ". Reshape your data to (n_samples, n_features)."
+def without_values(name: str, message: str) -> str:
+    """Return a validation message about ``name`` that tells what is wrong and nothing that stands in the data."""
+    if message.startswith("Expected 2D"):
+        return f"{name}: {message.split(':')[0].split(', got input')[0]}. Reshape your data to (n_samples, n_features)."
     if message.startswith("Complex data not supported"):
-        return "Complex data not supported"
+        return f"{name}: Complex data not supported; give real and imaginary parts as columns of their own"
+    if message.startswith(("Input X contains", "Input contains")):
+        return message.split("\n")[0] + (
+            " Every value has to be finite, which is public: drop such rows, or fill them with a constant that is not "
+            "taken from the data"
+        )
+    if message.startswith("Input y contains"):
+        return f"{message} Drop rows without a label"
+    if message.startswith("Found input variables"):
+        return f"X and y: {message}; y needs one label per row of X"
+    if "inhomogeneous" in message or "with a sequence" in message:
+        return f"{name}: the parts of this list have different lengths; every row needs the same number of columns"
     if "could not convert" in message or "must be a string or a real number" in message:
         return (
             "X contains text or objects where numbers are needed: could not convert them to float. Encode categories "
             "first, with public lists: OneHotEncoder(categories=[...]). Each argument must be a string or a real number"
         )
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
-        return message
+        return message if message.startswith((name, "The feature", "Feature")) else f"{name}: {message}"
     return (
-        "X or y was refused by scikit-learn's validation; its message is withheld because it may quote values. X must "
+        f"{name} was refused by scikit-learn's validation; its message is withheld because it may quote values. X must "
         "be a table of plain numbers (no categories, dates or text), y one label per row"
     )
+
+
+def require_numbers(X: Any) -> None:
+    """Raise ValueError if the names or the types of columns, which are public, tell that this is no table of numbers.
+
+    Whether text can be read as numbers would depend on rows, so a DataFrame must not have it.
+    """
+    dtypes = getattr(X, "dtypes", None)
+    if hasattr(X, "columns") and dtypes is not None:
+        names = list(X.columns)
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise ValueError(f"X has several columns with the name {_listed(map(repr, twice))}: rename or drop them")
+        other = {name: dtype for name, dtype in zip(names, dtypes, strict=True) if not _is_number(dtype)}
+        if other:
+            wrong = _listed(f"{name!r} ({_name_of(dtype)})" for name, dtype in other.items())
+            raise ValueError(
+                f"X has columns that are no numbers: {wrong}. Turn dates into days since a fixed one, numbers read as "
+                "text or objects into floats, X.astype({...: float}), and encode categories with public lists, "
+                "OneHotEncoder(categories=[...])"
+            )
+    elif getattr(getattr(X, "dtype", None), "kind", "f") in "USTVMm":
+        raise ValueError(
+            f"X is {_name_of(X.dtype)}, but numbers are needed: turn dates into days since a fixed one, text "
+            "into floats or categories with public lists, OneHotEncoder(categories=[...]), and fields into columns"
+        )
+
+
+def _is_number(dtype: Any) -> bool:
+    kind = getattr(dtype, "kind", None)
+    if kind is None:  # of Polars
+        return bool(dtype.is_numeric()) or _name_of(dtype) == "Boolean"
+    return kind in "biufc"  # complex numbers have an error of their own
+
+
+def _name_of(dtype: Any) -> str:
+    name = str(getattr(dtype, "name", type(dtype).__name__))  # str(dtype) may list categories
+    return _KINDS.get(getattr(dtype, "kind", ""), name)
+
+
+def _listed(words: Iterable[str]) -> str:
+    words = list(words)
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more
+
+
+def quietly(name: str, check: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """Return what a check of scikit-learn finds; its error quotes no values, and overflow in its sums is no warning."""
+    try:
+        with np.errstate(all="ignore"):
+            return check(*args, **options)
+    except (MemoryError, Warning):  # warnings that somebody wants as errors speak of types and names
+        raise
+    except Exception as error:
+        refused = (TypeError if isinstance(error, TypeError) else ValueError)(without_values(name, str(error)))
+    raise refused  # here, where the original with its values is not attached to it
+
+
+def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Return rows and labels in memory as ``fit`` needs them."""
+    require_numbers(X)
+    options: dict[str, Any] = {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
+    y = None if y is None else checked_labels(y)
+    X, y = quietly("X", validate_data, estimator, X, y, ensure_min_samples=2, **options)
+    return X, y
+
+
+def validated_rows(estimator: Any, X: Any) -> Any:
+    """Return rows in memory as predictions of a fitted estimator need them."""
+    require_numbers(X)
+    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+    return quietly("X", validate_data, estimator, X, reset=False, **options)
 
 
 def is_mapped(X: Any) -> bool:
@@ -59,31 +142,38 @@ def is_mapped(X: Any) -> bool:
 
 def checked(X: Any, y: Any = None) -> tuple[Any, Any]:
     """Return some rows, and their labels if there are any, as scikit-learn checks them."""
+    require_numbers(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_min_samples": 0}
-    try:
-        if y is None:
-            X = check_array(X, input_name="X", **options)
-        else:
-            X, y = check_X_y(X, y, **options)
-            if len(y):
-                check_classification_targets(y)
-    except (ValueError, TypeError) as error:
-        refused = ValueError(without_values(str(error)))
-    else:
-        return X, y
-    raise refused  # here, where the original with its values is not attached to it
+    X = quietly("X", check_array, X, input_name="X", **options)
+    if y is not None:
+        y = checked_labels(y)
+        quietly("y", check_consistent_length, X, y)
+    return X, y
 
 
-def _checked_labels(y: Any) -> Any:
-    try:
-        y = column_or_1d(y, warn=True)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-    except (ValueError, TypeError) as error:
-        refused = ValueError(without_values(str(error)))
-    else:
-        return y
-    raise refused
+def checked_labels(y: Any) -> Any:
+    """Return labels as an array; raise ValueError for what no label may be.
+
+    Which labels there are, and how often, has no say: some rows may be all that is seen here.
+    """
+    y = quietly("y", column_or_1d, y, warn=True)
+    if y.dtype.kind in "SV":
+        raise ValueError(f"y is {_name_of(y.dtype)}, but labels are text or numbers: decode bytes to text")
+    if y.dtype.kind == "c":
+        raise ValueError("y: Complex data not supported; labels are text or numbers")
+    if y.dtype.kind in "Mm" and np.isnat(y).any():
+        raise ValueError("y contains NaT: drop rows without a label")
+    if y.dtype.kind == "O":
+        others = [label for label in y if not isinstance(label, str)]
+        if any(label is None or type(label).__name__ in ("NAType", "NaTType") or label != label for label in others):
+            raise ValueError("y contains NaN or None: drop rows without a label")
+        if others:
+            raise ValueError(
+                "Unknown label type: y is an array of objects that are not all text. Give labels one type, "
+                "y.astype(str) or y.astype(int)"
+            )
+    quietly("y", assert_all_finite, y, input_name="y")
+    return y
 
 
 def stored_table(estimator: Any, X: Any, y: Any) -> StoredTable:
@@ -94,14 +184,14 @@ def stored_table(estimator: Any, X: Any, y: Any) -> StoredTable:
         raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
     if len(y) != n:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}")
-    entries = sum(8 * block.nnz if sp.issparse(block) else 4 * block.size for block in blocks)
-    require_room(entries + _ROW_BYTES * n)
+    # of sparse rows what each needs without its entries: how many there are is not public
+    require_room(_ROW_BYTES * n + sum(4 * block.size for block in blocks if not sp.issparse(block)))
     return StoredTable(blocks, y)
 
 
 def _mapped_blocks(estimator: Any, X: Any, y: Any) -> tuple[list[Any], Any]:
     validate_data(estimator, X, y, skip_check_array=True)
-    y, X = _checked_labels(y), np.asarray(X)  # a plain view of the file
+    y, X = checked_labels(y), np.asarray(X)  # a plain view of the file
     for rows in blocks_of(X):
         checked(X[rows])
     return [X], y
@@ -126,7 +216,7 @@ def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], 
             try:
                 validate_data(estimator, named, reset=not shapes, skip_check_array=True)
             except ValueError as error:
-                raise ValueError(f"chunks must have the same columns: {without_values(str(error))}") from None
+                raise ValueError(f"chunks must have the same columns: {without_values('X', str(error))}") from None
             shapes.append((sp.issparse(block), block.shape))
             for array in (block.data, block.indices, block.indptr) if sp.issparse(block) else (block,):
                 scratch.write(_in_single_if_exact(array))
@@ -138,7 +228,7 @@ def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], 
         sp.csr_matrix((next(arrays), next(arrays), next(arrays)), shape) if sparse else next(arrays)
         for sparse, shape in shapes
     ]
-    return blocks, _checked_labels(all_labels(labels) if y is None else y)
+    return blocks, checked_labels(all_labels(labels) if y is None else y)
 
 
 def _in_single_if_exact(array: Any) -> Any:
@@ -151,10 +241,17 @@ def _in_single_if_exact(array: Any) -> Any:
 
 def dask_table(estimator: Any, X: Any, y: Any) -> DaskTable:
     """Return the rows of a Dask array or DataFrame, checked where they are."""
+    try:
+        import dask  # noqa: F401
+    except ImportError:
+        raise ImportError('X is a Dask collection, but Dask is not installed: pip install "dpsk[dask]"') from None
     require_table(X)
+    require_numbers(X)
     if y is None:
         validate_data(estimator, np.zeros((0, 1)), y, skip_check_array=True)  # raises
-    validate_data(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, skip_check_array=True)
+    quietly(
+        "X", validate_data, estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, skip_check_array=True
+    )
     table = DaskTable(X, y, checked)
     if table.shape[0] < 2:
         raise ValueError(f"Found array with {table.shape[0]} sample(s) while a minimum of 2 is required.")

@@ -13,13 +13,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.base import PrivateClassifier, doubts, encode, refuse_fit_parameters
+from ..estimators.base import PrivateClassifier, accounted, doubts, encode, refuse_fit_parameters
 from ..estimators.parameters import require_part
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.exact import Integers, permutation
 from ..mechanisms.repetitions import repetitions
 from ..privacy import Budget, PrivacySpent
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
+from ..privacy.report import warn_not_private
 from ..privacy.store import set_aside
 from .runs import Outcome, Run, Space, fit_in_front, require_free
 from .search_cost import private_step
@@ -117,7 +118,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     >>> from dpsk import DPGradientDescentClassifier, PrivateSearchCV
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> space = {"alpha": loguniform(1e-4, 1e-1), "loss": ["log_loss", "huber_hinge"]}
-    >>> search = PrivateSearchCV(DPGradientDescentClassifier(), space, epsilon=4.0, random_state=0).fit(X, y)
+    >>> search = PrivateSearchCV(DPGradientDescentClassifier(), space, epsilon=4.0).fit(X, y)
     >>> sorted(search.best_params_)
     ['alpha', 'loss']
     >>> search.privacy_spent_.epsilon
@@ -216,22 +217,23 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         if unsupported:
             refuse_fit_parameters(unsupported)
         run, budget, space = self._planned()
-        bits, adjacency = bits_for(self.random_state), run.adjacency
-        with set_aside(
-            self.ledger, budget, label=type(self).__name__, adjacency=adjacency, private=bits.private
-        ) as ledger:
-            for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
-                delattr(self, name)  # whatever happens now, no earlier fit's report stands beside it
+        bits = bits_for(self.random_state)
+        label, adjacency, private = type(self).__name__, run.adjacency, bits.private
+        warn_not_private(noisy=True, seeded=not private, stacklevel=2)
+        with (
+            set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
+            accounted(self, ledger, adjacency=adjacency, private=private),
+        ):
             X, y, classes = self._validated(run, budget, X, y)
             shares = self._shares(len(y), bits)
             ledger.charge(run.search.cost, "best of a secret number of runs")
-            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
             best = self._best(run, space, bits, X, y, classes, shares)
-        if best is None:
-            raise NothingSelected(
-                "the search came to nothing: no run was made, or none had a model; which of the two is not told. It "
-                "was paid for (privacy_spent_), and another search would add to it"
-            )
+            if best is None:
+                raise NothingSelected(
+                    "the search came to nothing: no run was made, or none had a model; which of the two is not told. "
+                    "It was paid for (privacy_spent_), and another search would add to it"
+                )
+            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=private)
         # what the run promised for itself is no guarantee for a model that was chosen from several
         private_step(best.model).privacy_spent_ = self.privacy_spent_
         self.best_estimator_, self.best_params_, self.best_score_ = best.model, best.parameters, best.accuracy
@@ -308,6 +310,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             return self._fitted().feature_names_in_
         except ValueError as unfitted:
             raise AttributeError(f"{type(self).__name__} has no feature_names_in_ before it is fitted") from unfitted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")  # a report alone is what a search leaves that came to nothing
 
     def _fitted(self) -> Any:
         check_is_fitted(self, "best_estimator_")

@@ -6,7 +6,7 @@ from .currencies import ZCDP, Currency, GaussianDP, PureDP, RenyiDP
 from .ledger import Budget, BudgetExhausted, Ledger, Release
 from .ledger_file import LedgerError
 from .perturbation import ObjectiveDP, PerturbedMinimaCost
-from .report import PrivacySpent
+from .report import NotPrivateWarning, PrivacySpent
 from .store import PrivacyLedger
 from .terms import Spend
 
@@ -24,6 +24,7 @@ __all__ = [
     "LaplaceThresholdCost",
     "Ledger",
     "LedgerError",
+    "NotPrivateWarning",
     "ObjectiveDP",
     "PerturbedMinimaCost",
     "PrivacyLedger",

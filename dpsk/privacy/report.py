@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any
@@ -11,12 +12,30 @@ from .currencies import Currency, RenyiDP
 from .ledger import Ledger, Release
 from .repetition import BestOf
 
-__all__ = ["NEIGHBOURS", "PrivacySpent", "round_up"]
+__all__ = ["NEIGHBOURS", "NotPrivateWarning", "PrivacySpent", "round_up", "warn_not_private"]
 
 NEIGHBOURS = {
     "zero-out": "one row leaves every sum while the number of rows stays as it is",
     "replace": "one row is replaced by any other",
 }
+
+
+class NotPrivateWarning(UserWarning):
+    """A fit is not private: its noise comes from a seed, or it has none."""
+
+
+def warn_not_private(*, noisy: bool, seeded: bool, stacklevel: int) -> None:
+    """Warn if a fit is without noise, or its noise from a seed. The seed is not named: a log would give it away."""
+    if noisy and not seeded:
+        return
+    text = "" if noisy else "epsilon=inf adds no noise, so single rows may show. Give a finite epsilon. "
+    if seeded:
+        text += (
+            "random_state is an integer, and whoever knows it can subtract the noise. Leave it at None. scikit-learn's "
+            "meta-estimators, such as BaggingClassifier, set an integer in their members although nobody asked for it: "
+            'docs/threat-model.md, "Ensembles", shows one that is private'
+        )
+    warnings.warn(f"this fit or score is NOT private: {text.strip()}", NotPrivateWarning, stacklevel=stacklevel + 1)
 
 
 @dataclass(frozen=True)
@@ -42,6 +61,9 @@ class PrivacySpent:
         False when the noise came from a seed that somebody knows; the guarantee then does not hold.
     releases : tuple of (label, count, cost)
         What was released, how often and at which price each.
+    complete : bool, default=True
+        False where no model came of the fit: it ended in an error, or was interrupted. What it had released by then is
+        in ``releases`` and counts like that of any other.
     """
 
     epsilon: float
@@ -53,13 +75,14 @@ class PrivacySpent:
     adjacency: str
     private: bool
     releases: tuple[Release, ...] = ()
+    complete: bool = True
 
     def __post_init__(self) -> None:
         if self.adjacency not in NEIGHBOURS:
             raise ValueError(f"adjacency={self.adjacency!r} must be one of {sorted(NEIGHBOURS)}")
 
     @classmethod
-    def of(cls, ledger: Ledger, *, adjacency: str, private: bool) -> PrivacySpent:
+    def of(cls, ledger: Ledger, *, adjacency: str, private: bool, complete: bool = True) -> PrivacySpent:
         """Return the frozen report of a ledger."""
         budget = ledger.budget
         return cls(
@@ -72,6 +95,7 @@ class PrivacySpent:
             adjacency=adjacency,
             private=private,
             releases=ledger.releases,
+            complete=complete,
         )
 
     @classmethod
@@ -108,6 +132,8 @@ class PrivacySpent:
 
     def statement(self) -> str:
         """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of rows."""
+        if not self.complete:
+            return self._without_model()
         if math.isinf(self.limit):
             return (
                 "NOT PRIVATE: epsilon is infinite, so this model was trained on the exact data without any noise. It "
@@ -127,11 +153,22 @@ class PrivacySpent:
             "add to it."
         )
 
+    def _without_model(self) -> str:
+        what = "search came to nothing" if self._is_search() else "fit ended in an error"
+        text = f"NO MODEL: this {what}, or was interrupted, and released no model. "
+        if not self.private:
+            return text + "What it released before was NOT PRIVATE: its noise came from a known seed (random_state)."
+        return text + (
+            f"What it released before took {100 * self.charged / self.limit:.1f}% of its budget and keeps "
+            f"{self._guarantee()} for each row. Neighbours differ in that {NEIGHBOURS[self.adjacency]}. Other fits on "
+            "the same data add to it."
+        )
+
     def _guarantee(self) -> str:
         text = f"({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differential privacy"
         if self.delta == 0:
             text = f"pure {round_up(self.epsilon, 4)}-differential privacy (delta = 0)"
-        if isinstance(self.currency, BestOf):
+        if self._is_search():
             return (
                 f"{text} (as the best of a secret number of fits; that it was chosen, and its parameters, are covered)"
             )
@@ -141,8 +178,11 @@ class PrivacySpent:
             return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"
         return text if self.rho is None else f"{text} ({round_up(self.rho, 4)}-zCDP)"
 
+    def _is_search(self) -> bool:
+        return isinstance(self.currency, BestOf)
+
     def _given_to(self) -> str:
-        return "search" if isinstance(self.currency, BestOf) else "estimator"
+        return "search" if self._is_search() else "estimator"
 
     def _groups(self) -> str:
         try:
@@ -169,7 +209,7 @@ class PrivacySpent:
         return (
             f"PrivacySpent(epsilon={round_up(self.epsilon, 4)}, delta={round_up(self.delta, 3)}, "
             f"adjacency={self.adjacency!r}, private={self.private}; {count} releases used {used:.1f}% of "
-            f"{self.limit:.4g} {self.currency.name})"
+            f"{self.limit:.4g} {self.currency.name}{'' if self.complete else '; no model came of it'})"
         )
 
 
