@@ -208,7 +208,8 @@ def judges_rows_alone(estimator: Any) -> bool:
 def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any:
     """Return what steps in front of a private model make of its training rows; a row that they refuse becomes zeros.
 
-    So does a row that they do not turn into finite numbers. ``fit_transform`` may be called many times. Its last call has all rows that are not refused.
+    So does a row that they do not turn into finite numbers. ``fit_transform`` may be called many times. Its last call
+    has all rows that are not refused.
 
     Formal guarantee
     ----------------
