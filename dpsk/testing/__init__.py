@@ -18,8 +18,8 @@ from .twins import check_company, check_twins, extreme_rows
 
 __all__ = [
     "ERROR_PROBABILITY",
-    "check_loss",
     "check_company",
+    "check_loss",
     "check_mechanism",
     "check_query",
     "check_rows",

@@ -219,7 +219,8 @@ def _seen(thing: Any, above: set[int]) -> Seen:
         return Seen(f"{kind}, again")
     above = above | {id(thing)}
     if isinstance(thing, np.ndarray) and thing.dtype.kind not in "OUV":
-        return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", (thing.shape, thing.tobytes()))
+        shape = {" shape": Seen("shape", thing.shape)}
+        return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", thing.tobytes(), parts=shape)
     if isinstance(thing, np.ndarray):
         return Seen(f"{kind} {thing.dtype}", thing.shape, items=[_seen(entry, above) for entry in thing.ravel()])
     if isinstance(thing, set | frozenset):
