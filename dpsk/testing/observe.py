@@ -24,18 +24,23 @@ from .replay import replayed
 __all__ = ["Seen", "differences", "observed"]
 
 
+_NOTHING = "builtins.NoneType"
+
+
 @dataclass(frozen=True)
 class Seen:
     """A thing as it looks from outside.
 
     ``kind`` is what noise has no say in: a type, a dtype, a text without its numbers. ``value`` is what it may have
-    moved. ``parts`` have names, ``items`` a place.
+    moved. ``parts`` have names, ``items`` a place. ``loose`` says that noise may decide whether there is a number or
+    None, or which keys a dict has.
     """
 
     kind: str
     value: Any = None
     parts: Mapping[str, Seen] = field(default_factory=dict)
     items: Sequence[Seen] | None = None
+    loose: bool = False
 
 
 def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iterator[str]:
@@ -45,11 +50,13 @@ def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iter
     by its moving from stream to stream: those that have one value on one data set under all streams, and another one
     on the other, are no noise.
     """
+    kinds = [seen.kind for seen in plain], [seen.kind for seen in twin]
     for one, other in zip(plain, twin, strict=True):
-        if one.kind != other.kind:
+        optional = _NOTHING in (one.kind, other.kind) and (one.loose or other.loose)
+        if one.kind != other.kind and (not optional or _moved_by_the_row(*kinds)):
             yield f"{where}: {one.kind!r} became {other.kind!r}"
             return
-        if set(one.parts) != set(other.parts):
+        if set(one.parts) != set(other.parts) and not one.loose:
             gone, new = (sorted(set(a.parts) - set(b.parts)) for a, b in ((one, other), (other, one)))
             yield f"{where}: there is " + " and ".join(
                 text for names, text in ((new, f"{new} now"), (gone, f"{gone} no longer")) if names
@@ -211,7 +218,7 @@ def _seen(thing: Any, above: set[int]) -> Seen:
     if isinstance(thing, str):
         return _text(thing)
     if isinstance(thing, bool | int | float | complex | bytes | np.generic):
-        return Seen(kind, repr(thing))
+        return Seen(kind, repr(thing), loose=True)
     if isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
         inside = {f"[{k}]": _cell(cell, above) for k, cell in enumerate(getattr(thing, "__closure__", None) or ())}
         return Seen(f"{kind} {getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing)}", parts=inside)
@@ -225,11 +232,12 @@ def _seen(thing: Any, above: set[int]) -> Seen:
         return Seen(f"{kind} {thing.dtype}", thing.shape, items=[_seen(entry, above) for entry in thing.ravel()])
     if isinstance(thing, set | frozenset):
         return Seen(kind, items=[_seen(entry, above) for entry in sorted(thing, key=repr)])
+    if type(thing) is dict:
+        parts = {f"[{_steady(repr(key))}]": _seen(value, above) for key, value in thing.items()}
+        return Seen(kind, sorted(parts), parts, loose=True)
     parts = dict[str, Seen]()
-    if isinstance(thing, Mapping):
-        parts |= {f"[{_steady(repr(key))}]": _seen(value, above) for key, value in thing.items()}
     items = [_seen(entry, above) for entry in thing] if isinstance(thing, list | tuple) else None
-    if type(thing) not in (dict, list, tuple):
+    if type(thing) not in (list, tuple):
         parts |= {f".{name}": _seen(value, above) for name, value in _attributes(thing).items()}
     return Seen(kind, parts=parts, items=items)
 

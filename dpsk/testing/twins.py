@@ -132,8 +132,8 @@ def _number_like(old: Any, value: float) -> Any:
     if isinstance(old, bool | np.bool_ | str) or not isinstance(old, int | float | np.number):
         return old
     if isinstance(old, np.integer):
-        ends = np.iinfo(old.dtype)
-        return old.dtype.type(min(max(value, ends.min), ends.max) if abs(value) >= 1 else 0)
+        whole = np.iinfo(old.dtype)
+        return old.dtype.type(min(max(value, whole.min), whole.max) if abs(value) >= 1 else 0)
     if isinstance(old, np.floating) and old.dtype.itemsize < 8:
         ends = np.finfo(old.dtype)
         return old.dtype.type(min(max(value, float(ends.min)), float(ends.max)))
