@@ -284,6 +284,40 @@ def test_a_creation_that_fails_leaves_nothing(path, monkeypatch):
     assert os.listdir(os.path.dirname(path)) == []
 
 
+@pytest.mark.parametrize("links", [True, False])
+def test_what_appears_meanwhile_is_left_as_it_is(links, path, monkeypatch):
+    """A backup that is put back, say, or a ledger that another version creates."""
+
+    def somebody_else_is_faster(db, terms):
+        write(db, terms)
+        Path(path).write_text("theirs")
+
+    def refuses(*names):
+        raise PermissionError
+
+    write = store.write_terms
+    monkeypatch.setattr(store, "write_terms", somebody_else_is_faster)
+    if not links:
+        monkeypatch.setattr(os, "link", refuses)
+    with pytest.raises(LedgerError, match="appeared while this ledger was being made"):
+        PrivacyLedger(path, **GIVEN)
+    assert Path(path).read_text() == "theirs"
+    assert os.listdir(os.path.dirname(path)) == ["budget.db"]
+    os.unlink(path)
+    monkeypatch.setattr(store, "write_terms", write)
+    assert PrivacyLedger(path, **GIVEN).remaining() == {"epsilon": 2.0, "delta": 1e-5}
+    assert os.listdir(os.path.dirname(path)) == ["budget.db"]
+
+
+def test_a_creation_that_was_killed_when_all_was_done_is_finished_by_whoever_opens_it(ledger, path):
+    os.link(path, f"{path}-new")
+    assert ledger.remaining() == {"epsilon": 2.0, "delta": 1e-5}
+    assert os.listdir(os.path.dirname(path)) == ["budget.db"]
+    os.link(path, f"{path}-copy")
+    with pytest.raises(LedgerError, match="has a second name"):
+        ledger.remaining()
+
+
 def test_a_creation_that_was_killed_half_way_is_named_and_in_the_way_until_it_is_deleted(path):
     script = f"""
 import os

@@ -53,7 +53,7 @@ def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
     The rollback journal (SQLite's default) keeps everything in one file whenever no operation is under way; a
     write-ahead log would not.
     """
-    if os.path.isfile(path) and os.stat(path).st_nlink > 1:
+    if os.path.isfile(path) and os.stat(path).st_nlink > 1 and not _finished(path):
         raise LedgerError(
             f"{path!r} has a second name (a hard link): a crash under one name could not be undone under the other. "
             "Keep one of them"
@@ -107,10 +107,10 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def created(path: str, timeout: float) -> Iterator[sqlite3.Connection | None]:
     """Give a connection to a new ledger with empty tables, which is at ``path`` when the block ends; None if one is.
 
-    It is made under another name, which one process at a time can have, and moved when it is complete. So an empty file
-    at ``path`` is never one that somebody is making: it is one that was emptied.
+    It is made under another name, which one process at a time can have, and gets its own when it is complete. So an
+    empty file at ``path`` is never one that somebody is making: it is one that was emptied.
     """
-    making = f"{path}-new"
+    making = _making(path)
     with _one_at_a_time:
         if not _claimed(making, path, timeout):
             yield None
@@ -130,11 +130,41 @@ def created(path: str, timeout: float) -> Iterator[sqlite3.Connection | None]:
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
                 yield connection
-            os.rename(making, path)
-            _sync_directory(os.path.dirname(path))
-        finally:
+            _publish(making, path)
+        finally:  # if somebody else has this name by now, the ledger exists, and it is of no use to them
             with suppress(FileNotFoundError):
                 os.unlink(making)
+        _sync_directory(os.path.dirname(path))
+
+
+def _making(path: str) -> str:
+    return f"{path}-new"
+
+
+def _publish(making: str, path: str) -> None:
+    """Give a complete ledger its name, unless something has it."""
+    try:
+        try:
+            os.link(making, path)  # unlike renaming it never replaces a file
+        except FileExistsError:
+            raise
+        except OSError:  # there are file systems without second names
+            if os.path.lexists(path):
+                raise FileExistsError from None
+            os.rename(making, path)
+    except FileExistsError:
+        raise LedgerError(f"{path!r} appeared while this ledger was being made, and was left as it is") from None
+
+
+def _finished(path: str) -> bool:
+    """Take the other name off a ledger whose making was interrupted when all but that was done."""
+    try:
+        if not os.path.samefile(path, _making(path)):
+            return False
+        os.unlink(_making(path))
+    except FileNotFoundError:
+        pass
+    return os.stat(path).st_nlink == 1
 
 
 def _claimed(making: str, path: str, timeout: float) -> bool:
@@ -169,7 +199,7 @@ def _require_no_traces(path: str) -> None:
 
 def _sync_directory(directory: str) -> None:
     """Let the name of a file reach the disk, where directories can be opened for that."""
-    if os.name == "posix":
+    with suppress(OSError):
         number = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(number)
