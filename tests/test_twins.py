@@ -143,7 +143,7 @@ OPTIONS = [
     (OutputPerturbationLogisticRegression, {"objective": "tilted"}),
     (OutputPerturbationLogisticRegression, {"objective": "adversarial"}),
     (OutputPerturbationSVC, {"delta": 1e-3}),
-    (DPSecondOrderClassifier, {"epsilon": 8.0}),  # noise decides whether it has a certificate
+    (DPSecondOrderClassifier, {"standardize": "private", "bounds": (0, 1)}),
 ]
 
 
@@ -435,6 +435,14 @@ def test_a_swallowed_exception_that_leaves_no_trace_but_more_budget_is_found():
 
     with pytest.raises(AssertionError, match=r"files budget.db: 1 items became 0"):
         check_twins(fit, X, TWO, streams=2)
+
+
+def test_noise_that_decides_whether_there_is_a_number_is_not_taken_for_a_leak():
+    def fit(X, y):
+        coin = (SystemBits().take(1)[0] + huge(X)) % 2
+        return {"step": 1.5 if coin else None} | ({"last": 1} if coin else {})
+
+    check_twins(fit, X, TWO, streams=6)
 
 
 def test_noise_that_leads_to_another_number_of_steps_is_not_taken_for_a_leak():
