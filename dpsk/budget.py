@@ -75,7 +75,7 @@ def show(path: str) -> list[str]:
     """Return what a ledger file holds: what is left, every fit, and the statement for a report."""
     ledger = PrivacyLedger(path)
     terms, history = ledger.terms(), ledger.history()
-    lines = [repr(ledger)[1:-1], ""]
+    lines = [repr(ledger)[1:-1], f"  identity {ledger.identity or 'none yet, and the file cannot be written'}", ""]
     for name in terms.disjoint:
         lines.append(f"  left for {name}: {terms.words(ledger.on(name).left())}")
     lines += [f"  {_line(spend)}" for spend in history] or ["  no fits yet"]

@@ -142,11 +142,18 @@ def test_a_ledger_that_was_deleted_is_not_made_anew(ledger, path):
     assert not os.path.exists(path)
 
 
-def test_an_empty_file_is_no_ledger_until_it_is_made_one(path):
-    Path(path).touch()
-    with pytest.raises(LedgerError, match="is an empty file"):
-        PrivacyLedger(path)
+@pytest.mark.parametrize("given", [{}, {"epsilon": 2.0, "delta": 1e-5}], ids=["opened", "created"])
+@pytest.mark.parametrize("create", [None, False])
+def test_a_file_that_was_emptied_is_no_new_budget(ledger, path, given, create):
+    """The line that created it runs at every start of a script: it must not make another ledger of the file."""
+    reserve(ledger)
+    os.truncate(path, 0)
+    with pytest.raises(LedgerError, match=r"is an empty file.*restore a backup.*never did, delete it, and create"):
+        PrivacyLedger(path, create=create, **given)
+    refused(ledger, "is an empty file")
     assert os.path.getsize(path) == 0
+    assert os.listdir(os.path.dirname(path)) == ["budget.db"]
+    os.unlink(path)  # on purpose
     assert PrivacyLedger(path, epsilon=1.0, delta=0).remaining() == {"epsilon": 1.0, "delta": 0.0}
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["LedgerError", "reading", "writing"]
+__all__ = ["LedgerError", "created", "reading", "writing"]
 
 APPLICATION = int.from_bytes(b"dpsk", "big")
 """What SQLite files of this kind are marked with (``PRAGMA application_id``)."""
@@ -52,7 +53,7 @@ def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
     The rollback journal (SQLite's default) keeps everything in one file whenever no operation is under way; a
     write-ahead log would not.
     """
-    if os.path.isfile(path) and os.stat(path).st_nlink > 1:
+    if os.path.isfile(path) and os.stat(path).st_nlink > 1 and not _finished(path):
         raise LedgerError(
             f"{path!r} has a second name (a hard link): a crash under one name could not be undone under the other. "
             "Keep one of them"
@@ -78,31 +79,132 @@ def reading(path: str, timeout: float) -> Iterator[sqlite3.Connection]:
 
 
 @contextmanager
-def writing(path: str, timeout: float, *, create: bool = False) -> Iterator[sqlite3.Connection]:
-    """Give a connection that alone may write; all is recorded when the block ends, nothing if it raises.
+def writing(path: str, timeout: float) -> Iterator[sqlite3.Connection]:
+    """Give a connection that alone may write to an existing ledger.
 
-    With ``create`` a file that does not exist, or is empty, becomes a ledger with empty tables.
+    All is recorded when the block ends, nothing if it raises.
     """
-    mode = "rwc" if create else "rw"
-    if not create:
-        _existing(path)
-    with _one_at_a_time, _explained(path, timeout), closing(_connect(path, mode, timeout)) as connection:
-        if not create:
+    with _one_at_a_time, _explained(path, timeout), closing(_connect(_existing(path), "rw", timeout)) as connection:
+        _require_ledger(connection, path)
+        with _transaction(connection):
             _require_ledger(connection, path)
-        connection.execute("BEGIN IMMEDIATE")
+            yield connection
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def created(path: str, timeout: float) -> Iterator[sqlite3.Connection | None]:
+    """Give a connection to a new ledger with empty tables, which is at ``path`` when the block ends; None if one is.
+
+    It is made under another name, which one process at a time can have, and gets its own when it is complete. So an
+    empty file at ``path`` is never one that somebody is making: it is one that was emptied.
+    """
+    making = _making(path)
+    with _one_at_a_time:
+        if not _claimed(making, path, timeout):
+            yield None
+            return
         try:
-            if create and _is_empty(connection):
+            if os.path.lexists(path):
+                yield None
+                return
+            _require_no_traces(path)
+            with (
+                _explained(path, timeout),
+                closing(_connect(making, "rw", timeout)) as connection,
+                _transaction(connection),
+            ):
                 for statement in _LAYOUT.split(";"):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
-            _require_ledger(connection, path)
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+                yield connection
+            _publish(making, path)
+        finally:  # if somebody else has this name by now, the ledger exists, and it is of no use to them
+            with suppress(FileNotFoundError):
+                os.unlink(making)
+        _sync_directory(os.path.dirname(path))
+
+
+def _making(path: str) -> str:
+    return f"{path}-new"
+
+
+def _publish(making: str, path: str) -> None:
+    """Give a complete ledger its name, unless something has it."""
+    try:
+        try:
+            os.link(making, path)  # unlike renaming it never replaces a file
+        except FileExistsError:
             raise
+        except OSError:  # there are file systems without second names
+            if os.path.lexists(path):
+                raise FileExistsError from None
+            os.rename(making, path)
+    except FileExistsError:
+        raise LedgerError(f"{path!r} appeared while this ledger was being made, and was left as it is") from None
+
+
+def _finished(path: str) -> bool:
+    """Take the other name off a ledger whose making was interrupted when all but that was done."""
+    try:
+        if not os.path.samefile(path, _making(path)):
+            return False
+        os.unlink(_making(path))
+    except FileNotFoundError:
+        pass
+    return os.stat(path).st_nlink == 1
+
+
+def _claimed(making: str, path: str, timeout: float) -> bool:
+    """Return whether this process may make the ledger: False once another one has made it."""
+    deadline = time.monotonic() + timeout
+    while not os.path.lexists(path):
+        try:
+            os.close(os.open(making, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
+        except FileExistsError:
+            if time.monotonic() < deadline:
+                time.sleep(0.01)
+                continue
+            raise LedgerError(
+                f"{making!r} exists: another process is making this ledger, or ended half-way. If none is, delete that "
+                "file and try again"
+            ) from None
+        except OSError as error:
+            raise LedgerError(f"the ledger {path!r} {_NOT_THERE} [{error.strerror}]. Nothing was recorded") from error
+        return True
+    return False
+
+
+def _require_no_traces(path: str) -> None:
+    """Raise LedgerError if the journal of another ledger lies here: SQLite would write what is in it into a new one."""
+    journal = f"{path}-journal"
+    if os.path.lexists(journal):
+        raise LedgerError(
+            f"{journal!r} belongs to a ledger that was at {path!r} and is gone. Restore a backup of it, and count what "
+            "was fitted since; or, if a new budget is meant, delete the journal"
+        )
+
+
+def _sync_directory(directory: str) -> None:
+    """Let the name of a file reach the disk, where directories can be opened for that."""
+    with suppress(OSError):
+        number = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
 
 
 def _existing(path: str) -> str:
@@ -127,7 +229,8 @@ def _require_ledger(connection: sqlite3.Connection, path: str) -> None:
     """Raise LedgerError unless the file is a ledger of a layout known here."""
     if _is_empty(connection):
         raise LedgerError(
-            f"{path!r} is an empty file, not a ledger. Make it one, with the budget of the data: "
+            f"{path!r} is an empty file, not a ledger. If it held one, its record is lost: restore a backup, and count "
+            "what was fitted since. If it never did, delete it, and create the ledger with the budget of the data: "
             f"PrivacyLedger({path!r}, epsilon=..., delta=...)"
         )
     if _pragma(connection, "application_id") != APPLICATION:
@@ -145,6 +248,7 @@ def _require_ledger(connection: sqlite3.Connection, path: str) -> None:
         )
 
 
+_NOT_THERE = "cannot be opened, or its directory cannot be written: is it there, and may you write there?"
 _BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 
 
@@ -162,7 +266,7 @@ def _explained(path: str, timeout: float) -> Iterator[None]:
             _IOERR: "could not be written or read (is the disk full, or was it removed?)",
             _CORRUPT: "is damaged: restore a backup, and count what was fitted since",
             _FULL: "cannot grow: the disk is full",
-            _CANTOPEN: "cannot be opened, or its directory cannot be written: is it there, and may you write there?",
+            _CANTOPEN: _NOT_THERE,
             _NOTADB: "is not a ledger, nor any other SQLite file; it was left as it is",
         }
         reason = reasons.get(code, "could not be used")

@@ -9,21 +9,18 @@ import sqlite3
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import closing, contextmanager
-from datetime import UTC, datetime
+from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
 from typing import Any, Self
 
 from .allowance import Allowance
 from .ledger import Budget, BudgetExhausted, Ledger
-from .ledger_file import LedgerError, reading, writing
+from .ledger_file import LedgerError, created, reading, writing
+from .ledger_rows import ALL, account, identify, identity, now, read_terms, require_sums, set_account, write_terms
 from .report import NEIGHBOURS, round_up
 from .terms import NOTHING, Amount, Spend, Terms
 
 __all__ = ["PrivacyLedger", "Reservation", "as_ledger", "set_aside"]
-
-_ALL = ""
-"""The one account of a ledger whose data sets are not declared disjoint."""
 
 
 class PrivacyLedger:
@@ -79,6 +76,10 @@ class PrivacyLedger:
     allow_nonprivate : bool, default=False
         Whether to record fits that are not private (with ``random_state``, or ``epsilon=inf``) instead of refusing
         them. They count for nothing and void the guarantee, which :meth:`statement` then says.
+    create : bool or None, default=None
+        None: open the ledger that is there; where no file is and a budget is given, create it. True: create it, and
+        refuse if a file is there. False: open it, and refuse if none is there: for scripts that run again and again,
+        so that a file that was lost is not a new budget.
     timeout : float, default=60.0
         How many seconds to wait while another process writes.
 
@@ -101,8 +102,11 @@ class PrivacyLedger:
         adjacency: str | None = None,
         disjoint: Iterable[str] | None = None,
         allow_nonprivate: bool | None = None,
+        create: bool | None = None,
         timeout: float = 60.0,
     ) -> None:
+        if create is not None and not isinstance(create, bool):
+            raise ValueError(f"create={create!r} must be True, False or None")
         if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout < math.inf:
             raise ValueError(f"timeout={timeout!r} must be a number of seconds")
         self._bind(_as_path(path), (), float(timeout))
@@ -114,25 +118,72 @@ class PrivacyLedger:
             "disjoint": disjoint if disjoint is None or isinstance(disjoint, str) else tuple(disjoint),
             "allow_nonprivate": allow_nonprivate,
         }
-        exists = os.path.exists(self._path) and (os.path.getsize(self._path) > 0 or not os.path.isfile(self._path))
-        if exists or (epsilon is None and delta is None):
-            self.terms().require(self._path, **given)
-            return
-        terms = Terms.fixed(**given)
-        with writing(self._path, self._timeout, create=True) as db:
-            if db.execute("SELECT count(*) FROM terms").fetchone()[0]:  # somebody was faster
-                _read_terms(db).require(self._path, **given)
-            else:
-                _write_terms(db, terms)
+        may_create = create or (create is None and not (epsilon is None and delta is None))
+        if may_create and (create or not os.path.exists(self._path)):
+            terms = Terms.fixed(**given)
+            with created(self._path, self._timeout) as db:
+                if db is not None:
+                    write_terms(db, terms)
+                    identify(db)
+                elif create:
+                    raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
+        self.terms().require(self._path, **given)
+        if self._identity is None:  # the ledger of an older version: a file that cannot be written stays without a name
+            with suppress(LedgerError), self._writing():
+                pass
 
-    def _bind(self, path: str, datasets: tuple[str, ...], timeout: float) -> Self:
-        self._path, self._datasets, self._timeout = path, datasets, timeout
+    def _bind(self, path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> Self:
+        self._path, self._datasets, self._timeout, self._identity = path, datasets, timeout, identity
         return self
+
+    @contextmanager
+    def _reading(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
+        """Give a connection to the ledger that this handle knows, or is about to know."""
+        self._require_here()
+        with reading(self._path, self._timeout if timeout is None else timeout) as db:
+            self._identity = self._recognised(db)
+            yield db
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection that alone may write to it. A ledger without a name gets one."""
+        self._require_here()
+        with writing(self._path, self._timeout) as db:
+            found = self._recognised(db) or identify(db)
+            yield db
+        self._identity = found
+
+    def _require_here(self) -> None:
+        if self._identity is not None and not os.path.exists(self._path):
+            raise LedgerError(
+                f"there is no ledger at {self._path!r} any more: the one that was used here is gone. Restore a backup, "
+                "and count what was fitted since"
+            )
+
+    def _recognised(self, db: sqlite3.Connection) -> str | None:
+        """Return the name in the file; raise LedgerError if it is not the one that was there before."""
+        found = identity(db)
+        if self._identity not in (None, found):
+            raise LedgerError(
+                f"{self._path!r} is another ledger ({found}) than the one that was used here ({self._identity}): that "
+                "one was deleted or replaced, and what it recorded is not in this one. Restore it from a backup; or, "
+                f"if this one is for other data, open it anew: PrivacyLedger({self._path!r})"
+            )
+        return found
 
     @property
     def path(self) -> str:
         """Where the ledger is."""
         return self._path
+
+    @property
+    def identity(self) -> str | None:
+        """A random name that the ledger got when it was created: one that is made anew has another.
+
+        None for a handle that has not looked at the file yet, and for a file of an older version that cannot be
+        written.
+        """
+        return self._identity
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -142,12 +193,12 @@ class PrivacyLedger:
     def on(self, *datasets: str) -> PrivacyLedger:
         """Return a handle on the same ledger for fits on the data set, or data sets, with these names."""
         self.terms().require_datasets(datasets)
-        return _handle(self._path, datasets, self._timeout)
+        return _handle(self._path, datasets, self._timeout, self._identity)
 
     def terms(self) -> Terms:
         """Return what was fixed at creation."""
-        with reading(self._path, self._timeout) as db:
-            return _read_terms(db)
+        with self._reading() as db:
+            return read_terms(db)
 
     # ---------------------------------------------------------------------------------------------- spending
 
@@ -168,20 +219,20 @@ class PrivacyLedger:
     def reserve(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Reservation:
         """Set the whole budget aside, on disk when this returns; :meth:`fit` does this and settles."""
         private = private and budget is not None
-        with writing(self._path, self._timeout) as db:
-            terms = _read_terms(db)
+        with self._writing() as db:
+            terms = read_terms(db)
             terms.require_datasets(self._datasets)
             terms.require_fit(label, adjacency, private)
-            _require_sums(db, terms, self._path)
+            require_sums(db, terms, self._path)
             amount = terms.price(budget) if private and budget is not None else NOTHING
             for name in self._accounts(terms):
-                held = _account(db, name)
+                held = account(db, name)
                 if not (held + amount).fits_into(terms.limit):
                     raise BudgetExhausted(
                         f"{label} asks for {terms.words(amount)}, but {terms.words(terms.limit - held)} of "
                         f"{terms.words(terms.limit)} is left in {self._name(name)}. Nothing was drawn"
                     )
-                _set_account(db, name, held + amount)
+                set_account(db, name, held + amount)
             token = uuid.uuid4().hex
             db.execute(
                 "INSERT INTO fits (token, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, "
@@ -196,7 +247,7 @@ class PrivacyLedger:
                     str(amount.main),
                     str(amount.main),
                     str(amount.delta),
-                    _now(),
+                    now(),
                 ),
             )
         return Reservation(self, token, budget, private, terms)
@@ -204,7 +255,7 @@ class PrivacyLedger:
     def _accounts(self, terms: Terms) -> tuple[str, ...]:
         """Return the accounts in which a fit with this handle counts: all of them where no data set is named."""
         if not terms.disjoint:
-            return (_ALL,)
+            return (ALL,)
         return tuple(dict.fromkeys(self._datasets)) or terms.disjoint
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -216,32 +267,32 @@ class PrivacyLedger:
         copy = _as_path(path)
         if os.path.exists(copy):
             raise ValueError(f"path={copy!r} exists: a backup goes into a new file")
-        with reading(self._path, self._timeout) as db, closing(sqlite3.connect(copy)) as other:
+        with self._reading() as db, closing(sqlite3.connect(copy)) as other:
             db.backup(other)
 
     # ---------------------------------------------------------------------------------------------- reading
 
     def remaining(self) -> dict[str, float]:
         """Return what is left for a fit with this handle, rounded down: asking for exactly this much fits."""
-        with reading(self._path, self._timeout) as db:
-            terms = _read_terms(db)
+        with self._reading() as db:
+            terms = read_terms(db)
             return terms.as_dict(self._left(db, terms))
 
     def left(self) -> Amount:
         """Return what is left for a fit with this handle, exactly."""
-        with reading(self._path, self._timeout) as db:
-            return self._left(db, _read_terms(db))
+        with self._reading() as db:
+            return self._left(db, read_terms(db))
 
     def _left(self, db: sqlite3.Connection, terms: Terms) -> Amount:
-        left = [terms.limit - _account(db, name) for name in self._accounts(terms)]
+        left = [terms.limit - account(db, name) for name in self._accounts(terms)]
         return Amount(min(amount.main for amount in left), min(amount.delta for amount in left))
 
     def history(self) -> list[Spend]:
         """Return everything that was recorded on the data sets of this handle, in order."""
-        with reading(self._path, self._timeout) as db:
-            return self._history(db, _read_terms(db))
+        with self._reading() as db:
+            return self._history(db, read_terms(db), self._datasets)
 
-    def _history(self, db: sqlite3.Connection, terms: Terms) -> list[Spend]:
+    def _history(self, db: sqlite3.Connection, terms: Terms, on: tuple[str, ...]) -> list[Spend]:
         rows = db.execute(
             "SELECT number, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, started, "
             "ended FROM fits ORDER BY number"
@@ -249,7 +300,7 @@ class PrivacyLedger:
         spends = []
         for number, label, datasets, private, epsilon, fit_delta, reserved, main, delta, state, started, ended in rows:
             names = tuple(json.loads(datasets))
-            if self._datasets and names and not set(names) & set(self._datasets):
+            if on and names and not set(names) & set(on):
                 continue
             set_aside = Amount(Fraction(reserved), Fraction(fit_delta) if terms.currency == "basic" else Fraction(0))
             spends.append(
@@ -271,12 +322,12 @@ class PrivacyLedger:
 
     def statement(self) -> str:
         """Return a paragraph for a report: what is promised for everything recorded, and what is not."""
-        with reading(self._path, self._timeout) as db:
-            terms = _read_terms(db)
+        with self._reading() as db:
+            terms = read_terms(db)
             names = self._datasets if terms.disjoint else ()  # names of others are labels: rows may lie in several
-            spends = _handle(self._path, names, self._timeout)._history(db, terms)
+            spends = self._history(db, terms, names)
             left = self._left(db, terms)
-            _require_sums(db, terms, self._path)
+            require_sums(db, terms, self._path)
         spends = [spend for spend in spends if spend.state != "returned"]
         broken, counted = ([spend for spend in spends if spend.private is private] for private in (False, True))
         waiting = sum(spend.state == "open" for spend in counted)
@@ -310,14 +361,14 @@ class PrivacyLedger:
             )
         return text
 
-    def _name(self, account: str = _ALL) -> str:
-        names = (account,) if account != _ALL else self._datasets
+    def _name(self, account: str = ALL) -> str:
+        names = (account,) if account != ALL else self._datasets
         return f"PrivacyLedger({self._path!r})" + (f".on({', '.join(map(repr, names))})" if names else "")
 
     def __repr__(self) -> str:
         try:
-            with reading(self._path, min(self._timeout, 1.0)) as db:
-                terms = _read_terms(db)
+            with self._reading(min(self._timeout, 1.0)) as db:
+                terms = read_terms(db)
                 left = terms.words(self._left(db, terms))
                 count = db.execute("SELECT count(*) FROM fits WHERE state != 'returned'").fetchone()[0]
         except (LedgerError, OSError) as error:
@@ -342,7 +393,7 @@ class PrivacyLedger:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _handle, (self._path, self._datasets, self._timeout)
+        return _handle, (self._path, self._datasets, self._timeout, self._identity)
 
 
 class Reservation:
@@ -381,9 +432,9 @@ class Reservation:
 
     def _close(self, charged: float) -> None:
         store = self._store
-        with writing(store._path, store._timeout) as db:
-            terms = _read_terms(db)
-            _require_sums(db, terms, store._path)
+        with store._writing() as db:
+            terms = read_terms(db)
+            require_sums(db, terms, store._path)
             row = db.execute("SELECT amount, delta, state FROM fits WHERE token = ?", (self._token,)).fetchone()
             if row is None:
                 raise LedgerError(f"{store._path!r} is another file than the one in which this fit was set aside")
@@ -395,10 +446,10 @@ class Reservation:
             if not kept.fits_into(held):  # cannot be: then nothing is given back
                 kept = held
             for name in store._accounts(terms):
-                _set_account(db, name, _account(db, name) - held + kept)
+                set_account(db, name, account(db, name) - held + kept)
             db.execute(
                 "UPDATE fits SET amount = ?, delta = ?, state = ?, ended = ? WHERE token = ?",
-                (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", _now(), self._token),
+                (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", now(), self._token),
             )
 
 
@@ -425,9 +476,9 @@ def as_ledger(value: Any) -> PrivacyLedger | None:
     raise ValueError(f"ledger={value!r} must be None, a PrivacyLedger, or the path of one")
 
 
-def _handle(path: str, datasets: tuple[str, ...], timeout: float) -> PrivacyLedger:
+def _handle(path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> PrivacyLedger:
     """Return a handle without looking at the file, which may be on another machine than a pickle that names it."""
-    return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout)
+    return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout, identity)
 
 
 def _as_path(path: Any) -> str:
@@ -437,59 +488,5 @@ def _as_path(path: Any) -> str:
     return os.path.realpath(text)
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def _number(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
-
-
-def _write_terms(db: sqlite3.Connection, terms: Terms) -> None:
-    db.execute(
-        "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            repr(terms.epsilon),
-            repr(terms.delta),
-            terms.currency,
-            str(terms.limit.main),
-            terms.adjacency,
-            json.dumps(terms.disjoint),
-            terms.allow_nonprivate,
-            _now(),
-        ),
-    )
-    db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (_ALL,)])
-
-
-def _read_terms(db: sqlite3.Connection) -> Terms:
-    rows = db.execute("SELECT epsilon, delta, currency, amount, adjacency, disjoint, allow_nonprivate FROM terms")
-    epsilon, delta, currency, amount, adjacency, disjoint, allow = rows.fetchone()
-    limit = Amount(Fraction(amount), Fraction(delta) if currency == "basic" else Fraction(0))
-    return Terms(float(epsilon), float(delta), currency, limit, adjacency, tuple(json.loads(disjoint)), bool(allow))
-
-
-def _account(db: sqlite3.Connection, name: str) -> Amount:
-    main, delta = db.execute("SELECT amount, delta FROM accounts WHERE dataset = ?", (name,)).fetchone()
-    return Amount(Fraction(main), Fraction(delta))
-
-
-def _set_account(db: sqlite3.Connection, name: str, amount: Amount) -> None:
-    db.execute(
-        "UPDATE accounts SET amount = ?, delta = ? WHERE dataset = ?", (str(amount.main), str(amount.delta), name)
-    )
-
-
-def _require_sums(db: sqlite3.Connection, terms: Terms, path: str) -> None:
-    """Raise LedgerError unless every account is the sum of what is recorded for it."""
-    sums = dict.fromkeys(terms.disjoint or (_ALL,), NOTHING)
-    counted = "SELECT datasets, amount, delta, count(*) FROM fits GROUP BY datasets, amount, delta"
-    for datasets, main, delta, count in db.execute(counted):
-        names = tuple(dict.fromkeys(json.loads(datasets))) if terms.disjoint else ()
-        for name in names or sums:
-            sums[name] += Amount(count * Fraction(main), count * Fraction(delta))
-    if sums != {name: _account(db, name) for name in sums}:
-        raise LedgerError(
-            f"the ledger {path!r} is damaged: its sums are not those of its records. Restore a "
-            "backup, and count what was fitted since"
-        )

@@ -14,14 +14,18 @@ from .mechanisms import check_mechanism, neighbouring_scores, neighbouring_sums
 from .queries import check_query
 from .rows import check_rows
 from .solvers import check_solver, find_peeks
+from .twins import check_company, check_twins, extreme_rows
 
 __all__ = [
     "ERROR_PROBABILITY",
+    "check_company",
     "check_loss",
     "check_mechanism",
     "check_query",
     "check_rows",
     "check_solver",
+    "check_twins",
+    "extreme_rows",
     "find_peeks",
     "neighbouring_scores",
     "neighbouring_sums",

@@ -1,0 +1,89 @@
+"""The tables of a ledger file: what was fixed, which ledger it is, and the sum in each account."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from datetime import UTC, datetime
+from fractions import Fraction
+
+from .ledger_file import LedgerError
+from .terms import NOTHING, Amount, Terms
+
+__all__ = ["ALL", "account", "identify", "identity", "now", "read_terms", "require_sums", "set_account", "write_terms"]
+
+ALL = ""
+"""The one account of a ledger whose data sets are not declared disjoint."""
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def identity(db: sqlite3.Connection) -> str | None:
+    """Return the random name of the ledger; None where an older version made it and nobody has written since."""
+    if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'identity'").fetchone()[0]:
+        return None
+    return str(db.execute("SELECT name FROM identity").fetchone()[0])
+
+
+def identify(db: sqlite3.Connection) -> str:
+    """Give the ledger a random name and return it.
+
+    The table stands beside those that older versions know, so they can go on writing to the same file.
+    """
+    name = uuid.uuid4().hex
+    db.execute("CREATE TABLE identity (name TEXT NOT NULL)")
+    db.execute("INSERT INTO identity VALUES (?)", (name,))
+    return name
+
+
+def write_terms(db: sqlite3.Connection, terms: Terms) -> None:
+    db.execute(
+        "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            repr(terms.epsilon),
+            repr(terms.delta),
+            terms.currency,
+            str(terms.limit.main),
+            terms.adjacency,
+            json.dumps(terms.disjoint),
+            terms.allow_nonprivate,
+            now(),
+        ),
+    )
+    db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (ALL,)])
+
+
+def read_terms(db: sqlite3.Connection) -> Terms:
+    rows = db.execute("SELECT epsilon, delta, currency, amount, adjacency, disjoint, allow_nonprivate FROM terms")
+    epsilon, delta, currency, amount, adjacency, disjoint, allow = rows.fetchone()
+    limit = Amount(Fraction(amount), Fraction(delta) if currency == "basic" else Fraction(0))
+    return Terms(float(epsilon), float(delta), currency, limit, adjacency, tuple(json.loads(disjoint)), bool(allow))
+
+
+def account(db: sqlite3.Connection, name: str) -> Amount:
+    main, delta = db.execute("SELECT amount, delta FROM accounts WHERE dataset = ?", (name,)).fetchone()
+    return Amount(Fraction(main), Fraction(delta))
+
+
+def set_account(db: sqlite3.Connection, name: str, amount: Amount) -> None:
+    db.execute(
+        "UPDATE accounts SET amount = ?, delta = ? WHERE dataset = ?", (str(amount.main), str(amount.delta), name)
+    )
+
+
+def require_sums(db: sqlite3.Connection, terms: Terms, path: str) -> None:
+    """Raise LedgerError unless every account is the sum of what is recorded for it."""
+    sums = dict.fromkeys(terms.disjoint or (ALL,), NOTHING)
+    counted = "SELECT datasets, amount, delta, count(*) FROM fits GROUP BY datasets, amount, delta"
+    for datasets, main, delta, count in db.execute(counted):
+        names = tuple(dict.fromkeys(json.loads(datasets))) if terms.disjoint else ()
+        for name in names or sums:
+            sums[name] += Amount(count * Fraction(main), count * Fraction(delta))
+    if sums != {name: account(db, name) for name in sums}:
+        raise LedgerError(
+            f"the ledger {path!r} is damaged: its sums are not those of its records. Restore a "
+            "backup, and count what was fitted since"
+        )

@@ -1,0 +1,274 @@
+"""Everything that can be seen of an action but the values of its noise, as a tree that compares with another."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import re
+import shutil
+import tempfile
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..privacy.store import PrivacyLedger
+from .replay import replayed
+
+__all__ = ["Seen", "differences", "observed"]
+
+
+_NOTHING = "builtins.NoneType"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A thing as it looks from outside.
+
+    ``kind`` is what noise has no say in: a type, a dtype, a text without its numbers. ``value`` is what it may have
+    moved. ``parts`` have names, ``items`` a place. ``loose`` says that noise may decide whether there is a number or
+    None, or which keys a dict has.
+    """
+
+    kind: str
+    value: Any = None
+    parts: Mapping[str, Seen] = field(default_factory=dict)
+    items: Sequence[Seen] | None = None
+    loose: bool = False
+
+
+def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iterator[str]:
+    """Yield what differs between an action on two data sets, each seen under the same streams of bits, in order.
+
+    Kinds and names of parts have to be equal under every stream. Of values, a number of items included, noise is told
+    by its moving from stream to stream: those that have one value on one data set under all streams, and another one
+    on the other, are no noise.
+    """
+    kinds = [seen.kind for seen in plain], [seen.kind for seen in twin]
+    for one, other in zip(plain, twin, strict=True):
+        optional = _NOTHING in (one.kind, other.kind) and (one.loose or other.loose)
+        if one.kind != other.kind and (not optional or _moved_by_the_row(*kinds)):
+            yield f"{where}: {one.kind!r} became {other.kind!r}"
+            return
+        if set(one.parts) != set(other.parts) and not one.loose:
+            gone, new = (sorted(set(a.parts) - set(b.parts)) for a, b in ((one, other), (other, one)))
+            yield f"{where}: there is " + " and ".join(
+                text for names, text in ((new, f"{new} now"), (gone, f"{gone} no longer")) if names
+            )
+            return
+    if _moved_by_the_row([seen.value for seen in plain], [seen.value for seen in twin]):
+        yield f"{where}: {_shown(plain[0].value)} became {_shown(twin[0].value)}, whatever the noise"
+    every = [*plain, *twin]
+    for name in plain[0].parts:
+        if all(name in seen.parts for seen in every):
+            yield from differences(
+                f"{where}{name}", [seen.parts[name] for seen in plain], [seen.parts[name] for seen in twin]
+            )
+    items = [seen.items for seen in every if seen.items is not None]
+    if len(items) != len(every):
+        return
+    if len(set(map(len, items))) == 1:
+        for place in range(len(items[0])):
+            here = [found[place] for found in items]
+            yield from differences(f"{where}[{place}]", here[: len(plain)], here[len(plain) :])
+        return
+    ones, others = items[: len(plain)], items[len(plain) :]
+    if _moved_by_the_row([len(found) for found in ones], [len(found) for found in others]):
+        yield f"{where}: {len(ones[0])} items became {len(others[0])}, whatever the noise"
+
+
+def _moved_by_the_row(plain: list[Any], twin: list[Any]) -> bool:
+    return plain[0] != twin[0] and plain.count(plain[0]) == len(plain) and twin.count(twin[0]) == len(twin)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 120 else f"{text[:117]}..."
+
+
+def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
+    """Run an action under a stream of bits, in an empty working folder: return all that it shows, and its result."""
+    printed, returned = io.StringIO(), None
+    usual, folder = tempfile.tempdir, os.path.join(tempfile.gettempdir(), f"dpsk-twins-{os.getpid()}")
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(os.path.join(folder, "temporary"))  # of one name for all runs, since messages tell it
+    try:
+        with (
+            chdir(folder),
+            warnings.catch_warnings(record=True) as warned,
+            redirect_stdout(printed),
+            redirect_stderr(printed),
+            replayed(stream),
+        ):
+            warnings.simplefilter("always")
+            tempfile.tempdir = os.path.join(folder, "temporary")
+            try:
+                returned = action()
+                raised = Seen("none")
+            except Exception as error:
+                raised = Seen(" <- ".join(_errors(error)))
+        channels = {
+            "exception": raised,
+            "warnings": Seen("\n".join(_warning(one) for one in warned)),
+            "printed lines": _lines(printed.getvalue()),
+            "result ": _seen(returned, set()),
+            "pickle ": _pickled(returned),
+            "files ": _files(Path(folder)),
+        }
+    finally:
+        tempfile.tempdir = usual
+        shutil.rmtree(folder, ignore_errors=True)
+    return Seen("run", parts=channels), returned
+
+
+def _errors(error: BaseException | None) -> Iterator[str]:
+    """Yield an exception and those that hang on it: whoever catches it sees them all."""
+    if error is not None:
+        yield f"{type(error).__qualname__}: {_steady(str(error))}"
+        yield from _errors(error.__cause__)
+        if error.__context__ is not error.__cause__:
+            yield from _errors(error.__context__)
+
+
+def _warning(one: warnings.WarningMessage) -> str:
+    return f"{one.category.__qualname__}: {_steady(str(one.message))} ({one.filename})"
+
+
+_UNSTEADY = [
+    (re.compile(r"\b[0-9a-f]{32}\b"), "<name>"),
+    (re.compile(r"\b0x[0-9a-f]+\b"), "<address>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+\d\d:\d\d)?"), "<time>"),
+]
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b|\bnan\b)")
+
+
+def _steady(text: str) -> str:
+    """Return a text without what differs in every run: random names, addresses, times."""
+    for pattern, name in _UNSTEADY:
+        text = pattern.sub(name, text)
+    return text
+
+
+def _text(text: str) -> Seen:
+    text = _steady(text)
+    return Seen(f"text {_NUMBER.sub('#', text)}", tuple(_NUMBER.findall(text)))
+
+
+def _lines(text: str) -> Seen:
+    """Return which lines were printed, up to numbers: how often depends on how many steps the noise led to."""
+    lines = [_text(line) for line in text.splitlines()]
+    kinds = dict.fromkeys(line.kind for line in lines)
+    return Seen(
+        "lines", parts={f" {kind}": Seen("", [line.value for line in lines if line.kind == kind]) for kind in kinds}
+    )
+
+
+def _files(folder: Path) -> Seen:
+    found, temporary = dict[str, Seen](), 0
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if name == "temporary":
+            continue
+        if name.startswith("temporary/"):
+            temporary += 1
+            name = f"temporary {temporary}{path.suffix}"
+        found[name] = Seen("folder") if path.is_dir() else _content(path)
+    return Seen("folder", parts=found)
+
+
+def _content(path: Path) -> Seen:
+    content = path.read_bytes()
+    if content[:16] != b"SQLite format 3\0" or content[68:72] != b"dpsk":
+        return Seen("file", content)
+    rows = [{name: at for name, at in vars(row).items() if name not in ("started", "ended")} for row in _history(path)]
+    return Seen("ledger", items=[_seen(row, set()) for row in rows])
+
+
+def _history(path: Path) -> list[Any]:
+    return PrivacyLedger(path).history()
+
+
+def _pickled(thing: Any) -> Seen:
+    """Return which classes and functions a pickle names; what stands in it is seen in the thing itself."""
+    named = set[str]()
+
+    class Reader(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            named.add(f"{module}.{name}")
+            return super().find_class(module, name)
+
+    try:
+        Reader(io.BytesIO(pickle.dumps(thing))).load()
+    except Exception as error:
+        return Seen(f"none: {type(error).__qualname__}")
+    return Seen("pickle", parts={name: Seen("name") for name in named})
+
+
+def _seen(thing: Any, above: set[int]) -> Seen:
+    """Return how a thing looks: its attributes, and what a pickle of it would hold."""
+    kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+    if thing is None or thing is Ellipsis:
+        return Seen(kind)
+    if isinstance(thing, str):
+        return _text(thing)
+    if isinstance(thing, bool | int | float | complex | bytes | np.generic):
+        return Seen(kind, repr(thing), loose=True)
+    if isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
+        inside = {f"[{k}]": _cell(cell, above) for k, cell in enumerate(getattr(thing, "__closure__", None) or ())}
+        return Seen(f"{kind} {getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing)}", parts=inside)
+    if id(thing) in above:
+        return Seen(f"{kind}, again")
+    above = above | {id(thing)}
+    if isinstance(thing, np.ndarray) and thing.dtype.kind not in "OUV":
+        shape = {" shape": Seen("shape", thing.shape)}
+        return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", thing.tobytes(), parts=shape)
+    if isinstance(thing, np.ndarray):
+        return Seen(f"{kind} {thing.dtype}", thing.shape, items=[_seen(entry, above) for entry in thing.ravel()])
+    if isinstance(thing, set | frozenset):
+        return Seen(kind, items=[_seen(entry, above) for entry in sorted(thing, key=repr)])
+    if type(thing) is dict:
+        parts = {f"[{_steady(repr(key))}]": _seen(value, above) for key, value in thing.items()}
+        return Seen(kind, sorted(parts), parts, loose=True)
+    parts = dict[str, Seen]()
+    items = [_seen(entry, above) for entry in thing] if isinstance(thing, list | tuple) else None
+    if type(thing) not in (list, tuple):
+        parts |= {f".{name}": _seen(value, above) for name, value in _attributes(thing).items()}
+    return Seen(kind, parts=parts, items=items)
+
+
+def _cell(cell: Any, above: set[int]) -> Seen:
+    try:
+        return _seen(cell.cell_contents, above)
+    except ValueError:
+        return Seen("empty")
+
+
+def _attributes(thing: Any) -> dict[str, Any]:
+    """Return what an object holds: its attributes, those that are computed, and what its pickle is made from."""
+    found = dict[str, Any]()
+    try:
+        reduced = thing.__reduce_ex__(4)
+    except Exception as error:
+        reduced = (type(error),)
+    if isinstance(reduced, tuple):
+        made_from, state = tuple(reduced[:2]), reduced[2] if len(reduced) > 2 else None
+        found["<made from>"] = made_from
+        if isinstance(state, dict):
+            found |= {str(name): value for name, value in state.items()}
+        else:
+            found["<state>"] = state
+        found["<entries>"] = tuple(list(entries) for entries in reduced[3:5] if entries is not None)
+    found |= getattr(thing, "__dict__", {})
+    for name in dir(type(thing)):
+        if name.endswith("_") and not name.startswith("_") and isinstance(getattr(type(thing), name), property):
+            try:
+                found[name] = getattr(thing, name)
+            except Exception as error:
+                found[name] = type(error)
+    return found

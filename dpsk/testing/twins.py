@@ -1,0 +1,201 @@
+"""Twins: two data sets that differ in one row, under the same random bits. Only noisy numbers may tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from .common import require
+from .observe import Seen, differences, observed
+
+__all__ = ["check_company", "check_twins", "extreme_rows"]
+
+Row: TypeAlias = tuple[Any, Any]
+"""The values of a row and its label; None for what stays as it was."""
+
+_METHODS = ("decision_function", "predict", "predict_proba", "predict_log_proba")
+_UNKNOWN = "a category that nobody knows"
+
+
+def check_twins(
+    action: Callable[[Any, Any], Any], X: Any, y: Any, *, rows: Mapping[str, Row] | None = None, streams: int = 3
+) -> None:
+    """Check that of two data sets that differ in one row nothing can be told apart but by noisy numbers.
+
+    ``action(X, y)`` does what is private (a fit, a score, a search) and returns what it releases. It is run on the data
+    as they are and with an extreme row in the place of one, for each of ``rows`` (:func:`extreme_rows` by default),
+    with the bits of the operating system replaced by the same ``streams`` of bits for both, in an empty working folder
+    that messages and files are compared in. The result of an action is never private: release nothing of it, and fit
+    nothing private in other threads meanwhile.
+
+    Compared exactly, under every stream:
+
+    * exceptions: type, text, and those that hang on them;
+    * warnings: category, text, number, order, and the file they are attributed to;
+    * of the result, through attributes, properties, dicts, lists, tuples, closures and what a pickle would hold: types,
+      dtypes, numbers of dimensions, names of attributes, and texts without their numbers;
+    * the classes that its pickle names;
+    * printed lines without their numbers;
+    * names of files left behind, in the working folder and in the one for temporary files;
+    * rows of ledgers in the working folder: labels, states, and who they are on.
+
+    What is compared exactly may still follow from what was released (a warning that a fit found nothing, say). Choose
+    an epsilon at which one row hardly moves a release, such as 0.5: then it does not.
+
+    Compared in kind: numbers, also those in texts, in ledgers and in files; shapes of arrays, lengths of lists, keys of
+    dicts; how often a line is printed; whether there is a number or None. Noise may move all of these, and lead to
+    another number of steps. What it does not move is no noise: a value that is the same under every stream, and another
+    one on the twin under every stream, is a fact about the row. Noisy numbers that are whole and hardly move can look
+    like that by chance; ``streams=6`` tells.
+
+    If the result predicts, :func:`check_company` is done with its methods.
+
+    Raises AssertionError with a sentence that names the row, the channel and what differs.
+    """
+    require(streams >= 2, "streams must be at least 2: noise is told by its moving from one to the next")
+    seen, results = zip(*(observed(lambda: action(X, y), stream) for stream in range(streams)), strict=True)
+    raised = [one.parts["exception"].kind for one in seen]
+    require("none" in raised, f"the action raises on ordinary data already, so nothing was compared: {raised[0]}")
+    for name, place, twin_X, twin_y in _twins(X, y, rows):
+
+        def on_twin(X: Any = twin_X, y: Any = twin_y) -> Any:
+            return action(X, y)
+
+        others = [observed(on_twin, stream)[0] for stream in range(streams)]
+        _refuse(f"with {name} in place of row {place}", list(seen), others)
+    for method in _METHODS:
+        if hasattr(results[0], method):
+            check_company(getattr(results[0], method), X, rows=rows)
+
+
+def check_company(method: Callable[[Any], Any], X: Any, *, rows: Mapping[str, Row] | None = None) -> None:
+    """Check that what a method of one fitted model returns for a row depends on that row alone.
+
+    ``method(X)`` returns an entry or a row for each row of X. Those of the other rows must have the same bits when an
+    extreme row stands among them, when it is absent, when each of them stands alone, and when their order is reversed;
+    warnings, exceptions and printed lines must be the same.
+    """
+    alone, expected = observed(lambda: method(X), 0)
+    name = getattr(method, "__name__", "the method")
+    raised = alone.parts["exception"].kind
+    require(raised == "none", f"{name} raises on ordinary data already, so nothing was compared: {raised}")
+    expected, quiet = np.asarray(expected), _channels(alone)
+    n = X.shape[0]
+    backwards = _rows_of(X, slice(None, None, -1))
+
+    def require_same(rows: Any, kept: Any, what: str) -> None:
+        shown, found = observed(lambda: method(rows), 0)
+        _refuse(f"{name}: {what}", [quiet], [_channels(shown)])
+        same = np.asarray(found)[kept[1]].tobytes() == expected[kept[0]].tobytes()
+        require(same, f"{name}: {what}, another row has another result")
+
+    require_same(backwards, (slice(None), slice(None, None, -1)), "in reversed order")
+    for k in sorted({0, n // 2, n - 1}):
+        require_same(_rows_of(X, slice(k, k + 1)), (slice(k, k + 1), slice(None)), f"for row {k} alone")
+    for label, place, twin, _ in _twins(X, None, rows):
+        others = np.delete(np.arange(n), place)
+        require_same(twin, (others, others), f"with {label} in place of row {place}")
+        require_same(_rows_of(X, others), (others, slice(None)), f"without row {place}")
+
+
+def extreme_rows(X: Any, y: Any = None) -> dict[str, Row]:
+    """Return rows such as ordinary data do not hold: huge, tiny, empty, twice there, of another class or category.
+
+    Add those that your action must bear too: ``extreme_rows(X, y) | {"a new label": (None, "of all classes")}``. A row
+    of None stays as it is, a label of None too.
+    """
+    template = _values(X, 0)
+    kinds: dict[str, Callable[[int], float]] = {
+        "a huge row": lambda k: 1.7e308,
+        "a huge row of both signs": lambda k: -1.7e308 if k % 2 else 1.7e308,
+        "one huge entry": lambda k: 0.0 if k else -1.7e308,
+        "a tiny row": lambda k: 5e-324,
+        "a subnormal row of both signs": lambda k: -2.2e-310 if k % 2 else 2.2e-310,
+        "a row of zeros": lambda k: 0.0,
+    }
+    rows: dict[str, Row] = {
+        name: ([_number_like(old, value(k)) for k, old in enumerate(template)], None) for name, value in kinds.items()
+    }
+    rows["a row twice"] = (_values(X, X.shape[0] // 2), None)
+    if any(isinstance(old, str) for old in template):
+        rows["an unknown category"] = ([_UNKNOWN if isinstance(old, str) else old for old in template], None)
+    if y is not None:
+        rows["another label"] = (None, _Other())
+    return rows
+
+
+class _Other:
+    """The label of another row."""
+
+
+def _number_like(old: Any, value: float) -> Any:
+    """Return ``value`` as a column takes it: whole numbers have an end, text stays."""
+    if isinstance(old, bool | np.bool_ | str) or not isinstance(old, int | float | np.number):
+        return old
+    if isinstance(old, np.integer):
+        whole = np.iinfo(old.dtype)
+        return old.dtype.type(min(max(value, whole.min), whole.max) if abs(value) >= 1 else 0)
+    if isinstance(old, np.floating) and old.dtype.itemsize < 8:
+        ends = np.finfo(old.dtype)
+        return old.dtype.type(min(max(value, float(ends.min)), float(ends.max)))
+    return value
+
+
+def _twins(X: Any, y: Any, rows: Mapping[str, Row] | None) -> Iterator[tuple[str, int, Any, Any]]:
+    """Yield the name of each extreme row, where it stands, and the data with it in that place."""
+    n, labels = X.shape[0], None if y is None else np.asarray(y)
+    free = np.arange(n)
+    if labels is not None:  # the set of labels is public: it stays
+        free = np.flatnonzero([np.count_nonzero(labels == label) > 1 for label in labels])
+        require(len(free), "every label occurs once only, so no row can be another one")
+    for count, (name, (row, label)) in enumerate((extreme_rows(X, y) if rows is None else rows).items()):
+        place = int(free[count * len(free) // 8 % len(free)])
+        twin_X = X if row is None else _with_row(X, place, row)
+        if labels is None or label is None:
+            yield name, place, twin_X, y
+            continue
+        if isinstance(label, _Other):
+            label = labels[np.flatnonzero(labels != labels[place])[0]]
+        twin_y = (
+            labels.astype(np.result_type(labels.dtype, np.asarray(label).dtype)) if labels.dtype != object else labels
+        )
+        twin_y = twin_y.copy()
+        twin_y[place] = label
+        yield name, place, twin_X, twin_y
+
+
+def _values(X: Any, k: int) -> list[Any]:
+    if sp.issparse(X):
+        return list(X.tocsr()[k].toarray().ravel())
+    return [X.iloc[k, j] for j in range(X.shape[1])] if hasattr(X, "iloc") else list(X[k])
+
+
+def _with_row(X: Any, place: int, row: Any) -> Any:
+    """Return the data with another row in one place, stored as before."""
+    if sp.issparse(X):
+        X = X.tocsr()
+        return sp.vstack([X[:place], sp.csr_matrix(np.asarray(row, X.dtype)[None, :]), X[place + 1 :]], "csr")
+    X = X.copy()
+    if hasattr(X, "iloc"):
+        for j, value in enumerate(row):
+            X.iloc[place, j] = value
+    else:
+        X[place] = row
+    return X
+
+
+def _rows_of(X: Any, chosen: Any) -> Any:
+    return X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
+
+
+def _channels(seen: Seen) -> Seen:
+    """Return what a method shows beside its result."""
+    return Seen("run", parts={name: part for name, part in seen.parts.items() if name not in ("result ", "pickle ")})
+
+
+def _refuse(when: str, plain: list[Seen], twins: list[Seen]) -> None:
+    found = list(differences("", plain, twins))
+    require(not found, f"{when}, one row is told apart. " + "; ".join(found[:5]))
