@@ -164,7 +164,7 @@ def test_check_loss_notices_what_would_void_a_minimum():
         check_loss(TooFlat())
     with pytest.raises(AssertionError, match="curvature_below grows faster than its square"):
         check_loss(TooFlatForLongRows())
-    with pytest.raises(AssertionError, match="conditioning is 0.25, seen"):
+    with pytest.raises(AssertionError, match=r"conditioning is 0\.25, seen"):
         check_loss(WellConditioned())
 
 
