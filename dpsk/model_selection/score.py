@@ -87,6 +87,7 @@ def private_score(
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 13.2)
     The count of correct predictions moves by at most 1 when a row leaves or is replaced, provided that ``predict``
     judges each row by itself. Discrete Laplace noise makes it epsilon-differentially private (delta = 0) for the rows
     of X and y. For the rows that the estimator was fitted on, releasing it paid already; where these are the same rows,
