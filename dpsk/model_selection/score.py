@@ -87,7 +87,6 @@ def private_score(
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 13.2)
     The count of correct predictions moves by at most 1 when a row leaves or is replaced, provided that ``predict``
     judges each row by itself. Discrete Laplace noise makes it epsilon-differentially private (delta = 0) for the rows
     of X and y. For the rows that the estimator was fitted on, releasing it paid already; where these are the same rows,
@@ -104,7 +103,7 @@ def private_score(
     confidence : float, default=0.95
         How often the intervals hold.
     adjacency : {"zero-out", "replace"}, default="zero-out"
-        Which data sets are neighbours; the noise is the same for both.
+        Which data sets are neighbours; the noise is the same for both (docs/guarantees.md, 13.2).
     ledger : PrivacyLedger, path or None, default=None
         The ledger of the held-out rows, which the price is set aside in before they are touched.
     random_state : int or None, default=None
