@@ -146,6 +146,28 @@ def test_check_loss_notices_a_wrong_corner():
         check_loss(Shape())
 
 
+def test_check_loss_notices_what_would_void_a_minimum():
+    """Determinants and rounding errors of minima rest on these numbers, and nothing else looks at them."""
+
+    class TooFlat(Logistic):
+        def curvature_below(self, steepness):
+            return 0.5 * super().curvature_below(steepness)
+
+    class TooFlatForLongRows(Logistic):
+        def curvature_below(self, steepness):
+            return super().curvature_below(steepness) if steepness < 0.5 else 1.0
+
+    class WellConditioned(HuberHinge):
+        conditioning = 0.25
+
+    with pytest.raises(AssertionError, match="curvature_below is too small"):
+        check_loss(TooFlat())
+    with pytest.raises(AssertionError, match="curvature_below grows faster than its square"):
+        check_loss(TooFlatForLongRows())
+    with pytest.raises(AssertionError, match=r"conditioning is 0\.25, seen"):
+        check_loss(WellConditioned())
+
+
 @pytest.mark.parametrize("loss", [Logistic(), Hinge(), HuberHinge(), SquaredHinge()], ids=repr)
 def test_flattened_losses_are_convex_and_as_steep_as_allowed(loss):
     margins = np.linspace(-40, 40, 4001)

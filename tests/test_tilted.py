@@ -201,6 +201,30 @@ def test_the_change_of_gradients_is_bounded_as_the_docstring_says():
     assert min(largest.values()) > 0.9
 
 
+def test_rows_that_leave_together_move_the_gradient_by_no_more_than_as_often_as_much():
+    """What groups of rows rest on. One after the other would not do: where others left before, a row weighs more."""
+    rng, together, after_others = np.random.default_rng(4), 0.0, 0.0
+    for trial in range(2000):
+        n, tilt, highest = int(rng.integers(3, 40)), 10.0 ** rng.uniform(-2, 1), rng.uniform(0.1, 3)
+        k, lowest = int(rng.integers(1, n)), rng.uniform(0, highest)
+        losses, gradients = rng.uniform(lowest, highest, n), rng.normal(size=(n, 3))
+        gradients /= np.linalg.norm(gradients, axis=1)[:, None]
+        if trial % 2:  # those that leave pull one way, with all their weight
+            losses[:k], losses[k:] = highest, lowest
+            gradients[:k], gradients[k:] = gradients[0], -gradients[0]
+
+        def mean(left, losses=losses, gradients=gradients, tilt=tilt):
+            weights = np.exp(tilt * np.append(np.zeros(left), losses[left:]))
+            return weights[left:] @ gradients[left:] / weights.sum()
+
+        spread = math.exp(tilt * (highest - lowest))
+        one = (2 - math.exp(-tilt * highest)) * spread / (spread + n - 1)  # what a single row is promised to do at most
+        together = max(together, np.linalg.norm(mean(0) - mean(k)) / (k * one))
+        after_others = max(after_others, np.linalg.norm(mean(k - 1) - mean(k)) / one)
+    assert 0.99 < together <= 1 + 1e-12
+    assert after_others > 2
+
+
 def test_the_identity_in_the_papers_proof_does_not_hold():
     """Lowy & Razaviyayn (2021), Lemma 5.2, keep the weights of the other rows when one is replaced; they change."""
     losses, replaced = np.array([0.1, 0.4, 2.0]), np.array([0.1, 0.4, 0.2])

@@ -10,7 +10,7 @@ library forms:
 * weights, which are public, lie on a grid of 2^-WEIGHT_BITS relative to their own l1 norm, so |units . w| stays below
   2^(UNIT_BITS + WEIGHT_BITS) = 2^48 multiples; the other 5 bits are room for steps along a line.
 
-No public bound on the data is needed, and no grid depends on the data.
+No public bound on the data is needed, and no grid depends on the data. Proofs: docs/guarantees.md, 3.1 to 3.6.
 
 Rows of standardised columns share one scale, and centring is subtracted after the product. Entries before centring
 are at most 1/2 and a row counts as at least SHORTEST_NORM long, so |residual| <= 2^UNIT_BITS / SHORTEST_NORM and

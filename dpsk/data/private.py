@@ -165,7 +165,7 @@ class PrivateData:
 
     Formal guarantee: every number that leaves was produced by a mechanism whose cost the ledger had accepted
     first, with the sensitivity that the query promises for this adjacency. By the ledger's filter theorem all of
-    them together, and everything computed from them, keep the ledger's budget.
+    them together, and everything computed from them, keep the ledger's budget (docs/guarantees.md, 2.1 to 2.4).
     """
 
     def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, *, adjacency: str = "zero-out") -> None:
@@ -376,7 +376,8 @@ class Batch(PrivateData):
     would reveal it without being paid for.
 
     Formal guarantee: at most the releases that were bought leave, each once, at the costs that were priced jointly
-    (:class:`~dpsk.privacy.BatchCost`) before it was drawn which rows are in it, and before anything else is paid for.
+    (:class:`~dpsk.privacy.BatchCost`) before it was handed out, and before anything else is paid for
+    (docs/guarantees.md, 7.6).
     """
 
     _bought: list[Cost]

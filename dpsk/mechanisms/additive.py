@@ -39,6 +39,7 @@ class Gaussian(Mechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.3)
     The value is a vector of integers, so rounding the noise equals rounding the noisy value: this is post-processing
     of the continuous Gaussian mechanism, drawn exactly. It is mu-GDP (Dong, Roth & Su 2022) and (mu^2/2)-zCDP (Bun &
     Steinke 2016) for every value and every l2 sensitivity, adaptively composed or not.
@@ -70,6 +71,7 @@ class SymmetricGaussian(Mechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.4)
     Replacing A by (A + A^T)/2 is an orthogonal projection, so neighbours' matrices stay within the l2 (Frobenius)
     sensitivity. The map of a symmetric S to the vector of S_jj and sqrt(2) S_jk, j < k, keeps that norm; N(0, sigma^2)
     in each of its entries is the Gaussian mechanism, mu-GDP. What is released is computed from that vector: S_jj,
@@ -118,6 +120,7 @@ class Laplace(PureMechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.5)
     P(k)/P(k + c) <= exp(|c|/scale) for discrete Laplace noise, so the ratio of two neighbouring output probabilities
     is at most exp(l1/scale) <= exp(epsilon): epsilon-DP (Ghosh, Roughgarden & Sundararajan 2012).
     """

@@ -6,6 +6,8 @@ and rational arithmetic decides, so each decision is the one infinitely many bit
 
 Mironov (2012) shows what goes wrong otherwise; Canonne, Kamath & Steinke (2020) build exact discrete noise from this
 coin; Karney (2016) samples an exact normal deviate by integer part and fraction.
+
+Proofs: docs/guarantees.md, 4.1 and 4.2.
 """
 
 from __future__ import annotations

@@ -47,6 +47,7 @@ class ArgMin(Mechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.6)
     The log-ratios of two neighbouring output distributions lie in an interval of length eta (eta-bounded range):
     numerators move within an interval of length eta, the common normaliser shifts it. Hence (eta^2/8)-zCDP
     (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021) and eta-DP (McSherry & Talwar 2007).
@@ -78,6 +79,7 @@ class PermuteAndFlip(PureMechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.7)
     epsilon-DP (McKenna & Sheldon 2020). Equal in distribution to adding exponential noise and taking the best (Ding et
     al. 2021). It is not epsilon-bounded-range, so its zCDP cost is that of pure DP.
     """
@@ -103,6 +105,7 @@ class NoisyMin(PureMechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.7)
     epsilon-DP. Fix the noise of all entries but i: i wins when its noise reaches a threshold that neighbours move by at
     most ``reach``, and P(noise >= t + c) >= exp(-c/scale) * P(noise >= t) for discrete Laplace and geometric noise.
     Ties go to the lowest index, which is part of the threshold.

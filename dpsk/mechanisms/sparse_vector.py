@@ -36,6 +36,7 @@ class AboveThreshold(Mechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.8 to 4.10)
     Laplace: epsilon-DP (Dwork & Roth 2014; Chen & Lee 2020, Theorem 1). Moving the threshold and the value that
     fires by integers of at most linf and 2*linf maps the noise of one data set to that of its neighbour, and discrete
     Laplace noise pays exp(1/scale) per step, so the proof is unchanged on the grid. Its Renyi curve:
@@ -100,7 +101,7 @@ class OpenSearch(Mechanism):
     fires, or their number if none does; the noisy threshold stays the same. What has not to be computed is not.
 
     Formal guarantee: that of the mechanism, whose values may be chosen adaptively: the same threshold, fresh noise for
-    each of at most ``length`` values, nothing after the first that fires.
+    each of at most ``length`` values, nothing after the first that fires (docs/guarantees.md, 4.8 to 4.10).
     """
 
     norm = "linf"

@@ -25,6 +25,7 @@ class NormGamma(PureMechanism):
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 4.11)
     epsilon-DP by the triangle inequality (Chaudhuri, Monteleoni & Sarwate 2011). The norm is Gamma distributed
     with shape d and scale l2/epsilon, the direction uniform.
 

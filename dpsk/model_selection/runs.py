@@ -103,6 +103,7 @@ class Run:
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 11.4)
     A run keeps the bounds of ``search``, whatever parameters it has: the fit and the score are covered by allowances
     (:class:`~dpsk.privacy.allowance.Allowance`), or the run ends without an outcome. That a run failed is an outcome
     too, the worst one; whether a fit of one of our estimators fails depends on public facts and on what it released.

@@ -107,7 +107,7 @@ def private_score(
     confidence : float, default=0.95
         How often the intervals hold.
     adjacency : {"zero-out", "replace"}, default="zero-out"
-        Which data sets are neighbours; the noise is the same for both.
+        Which data sets are neighbours; the noise is the same for both (docs/guarantees.md, 13.2).
     ledger : PrivacyLedger, path or None, default=None
         The ledger of the held-out rows, which the price is set aside in before they are touched.
     random_state : int or None, default=None

@@ -95,6 +95,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 11.4)
     (epsilon, delta)-differential privacy for each row of X and y, and for every outcome of ``fit``: the attributes
     above, or :class:`~dpsk.model_selection.NothingSelected`. *Proof.* Which rows are held out, how many runs there are
     and the parameters of each are drawn independently of the data. For any fixed held-out rows all runs are the same

@@ -114,6 +114,7 @@ def search_cost(
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 12.8)
     Caps are fixed before the first fit, so any composition theorem applies, and the best of several may be chosen: sums
     of epsilon and delta (Dwork, Rothblum & Vadhan 2010), of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su
     2022). With ``KFold`` (or ``RepeatedKFold``) which rows a fold holds follows from their number, and each row is in

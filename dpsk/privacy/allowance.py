@@ -19,6 +19,7 @@ class Allowance:
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 2.9)
     A run consists of a fit on some rows and a score on the others, each with an allowance of its own; which row is
     where does not depend on the data. Neighbours differ in one row. If it is a row of the fit, the score is a function
     of the fitted model, of noise and of rows that are the same for both neighbours; if it is a row of the score, the

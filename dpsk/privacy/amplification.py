@@ -2,7 +2,7 @@
 
 Everything that touches one batch is priced *together*. Pricing two releases on one batch apart and adding up is
 wrong: two Gaussian releases with noise s on one batch are one with noise s/sqrt(2) on it, and its price exceeds the sum
-(rate 0.1, s = 1, order 4: 0.982 against 0.117).
+(rate 0.1, s = 1, order 4: 0.982 against 0.117). Theorems and proofs: docs/guarantees.md, 7.1 to 7.7.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class BatchCost:
     """Everything that is released from one batch, amplified jointly. All costs are fixed when the batch is bought.
 
     Formal guarantee: :meth:`rdp` is the smallest of what the theorems of this module give for the adaptive composition
-    of ``costs``; where all of them are pure, so is the batch.
+    of ``costs``; where all of them are pure, so is the batch (docs/guarantees.md, 7.1 to 7.5).
     """
 
     costs: tuple[Cost, ...]

@@ -1,5 +1,7 @@
 """Exact conversions and calibrations between (epsilon, delta), zCDP, Gaussian DP, Renyi DP and pure DP.
 
+Proofs: docs/guarantees.md, 5.1 to 5.10.
+
 Three kinds of functions, named ``<currency>_<result>``:
 
 * ``..._delta(epsilon, parameter)`` is the smallest delta the theorem in its docstring proves;

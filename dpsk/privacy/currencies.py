@@ -9,6 +9,8 @@ run goes on, as long as their sum never exceeds a limit fixed before the run:
 * :class:`RenyiDP` (divergence at ONE order fixed in advance): Feldman & Zrnic (2021). The best of several orders
   chosen at the end is not a valid filter: true delta reaches twice the target with two orders.
 * :class:`PureDP` (epsilon): basic composition (Dwork, Rothblum & Vadhan 2010); the only one with delta = 0.
+
+Proofs: docs/guarantees.md, 2.2 to 2.5; groups of rows: docs/guarantees.md, 1.4.
 """
 
 from __future__ import annotations

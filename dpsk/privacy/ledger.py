@@ -110,7 +110,7 @@ class Ledger:
     Formal guarantee: whatever prices are asked for, adaptively, the recorded sum never exceeds ``budget.limit``; by the
     filter theorem of the currency (:mod:`dpsk.privacy.currencies`) all releases together then keep the budget's
     (epsilon, delta). Sums are exact rational numbers: nothing is lost in adding up. (A price itself is a float, correct
-    to about 1e-16.)
+    to about 1e-16.) (docs/guarantees.md, 2.6 and 14.7)
     """
 
     def __init__(self, budget: Budget, *, allows: Callable[[Budget], None] | None = None) -> None:

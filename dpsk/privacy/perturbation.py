@@ -41,6 +41,7 @@ class PerturbedMinimaCost:
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 9.2 to 9.5)
     Each row's loss must be phi(x.w) with phi and x fixed by the row, phi convex, phi' Lipschitz and of one sign. Then
     b -> w is a Lipschitz bijection, and the privacy loss of w is that of b plus a log-ratio of determinants. The latter
     is at most log(1 + beta/lam), because a row adds a matrix of rank one to a Hessian that is at least lam. For the
@@ -141,6 +142,7 @@ class ObjectiveDP:
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 9.6)
     For each corner of the minima the run is dominated by one of Gaussian releases only, whose prices add up to at most
     the limit less what the corner misses; by the filter theorem of Gaussian DP (Smith & Thakurta 2022; Koskela, Tobaben
     & Honkela 2023) that is dG(epsilon - log_determinant; root of it). The sum over corners bounds delta for every

@@ -25,7 +25,7 @@ class PlannedSteps:
 
     Formal guarantee: the ledger takes only the planned release, at the price of 1. Its privacy loss distribution on a
     Poisson sample, for rows that leave, composed ``limit`` times (Zhu, Dong & Wang 2022; Doroshenko et al. 2022),
-    bounds every run that stops at or before that, since stopping early is post-processing.
+    bounds every run that stops at or before that, since stopping early is post-processing (docs/guarantees.md, 2.8).
     """
 
     rate: float

@@ -93,6 +93,7 @@ class TruncatedNegativeBinomial(Law):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 11.2)
     Let runs be (a, b)-DP with (1 - gamma) b <= gamma (e^a - 1), and (e, d)-DP. Then the best of K is
     (e + (1 + eta) a, d * E K)-DP. *Proof.* f'(s) = f'(1) ((1 - (1 - gamma) s)/gamma)^-(1 + eta), which grows with s,
     and f'(1) = E K. Whichever outcomes y beats are an event, so T_q <= e^a T_p + b, hence
@@ -176,6 +177,7 @@ class Poisson(Law):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 11.3)
     f'(s) = mean * e^(mean (s - 1)). Let runs be (a, b)-DP, so that T_q <= e^a T_p + b. Then, for every outcome and
     with v = e^(-mean T_p),
 
@@ -283,7 +285,7 @@ class BestOf:
 
     Formal guarantee: that of the law of K (:meth:`Law.delta`), for runs that keep the bounds, whatever they are
     otherwise: runs of different hyper-parameters are one mechanism that draws these first, and a mixture of mechanisms
-    that keep a bound keeps it.
+    that keep a bound keeps it (docs/guarantees.md, 11.4).
     """
 
     law: Law

@@ -32,6 +32,7 @@ class PrivacyLedger:
 
     Formal guarantees
     -----------------
+    (docs/guarantees.md, 12.2 to 12.7)
     Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
     each row, whatever was chosen on the way and in which order, also while fits run at the same time. Proof:
 

@@ -94,7 +94,7 @@ class Terms:
     delta) that it guarantees as a whole. Under "rho" a budget kept in rho counts as its limit, one in mu**2 as mu**2/2
     and one in pure epsilon as epsilon * tanh(epsilon/2) (:meth:`~dpsk.privacy.Currency.rho`). Under "mu**2" a budget
     kept in mu**2 counts as its limit, one in pure epsilon as the mu**2 whose trade-off curve lies below its own. All
-    others have no finite amount there and are refused.
+    others have no finite amount there and are refused (docs/guarantees.md, 12.1).
     """
 
     epsilon: float

@@ -32,6 +32,7 @@ class AttackedSum(RegularizedSum):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 8.8)
     phi falls and is convex and N is convex, so ``f_i(w) = phi(y x_i.w - radius N(w))`` is convex. The gradient of its
     margin, ``y x_i - radius grad N``, is at most ``longest + radius`` long in l2 and ``longest + radius sqrt(d)`` in
     l_inf (``extent``), rounded off or not. f_i is flattened where that times its slope would exceed ``clip``. So

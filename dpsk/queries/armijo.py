@@ -42,6 +42,7 @@ class ArmijoGains(Query):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 6.3)
     Each row adds to every entry an integer in [-clip/unit, clip/unit], whatever its loss: a leaving row moves an entry
     by at most clip/unit, a replaced one by twice as much, and entries may move in different directions.
     """

@@ -46,6 +46,7 @@ class SampledWeights(NoisyQuery):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 10.1 to 10.3)
     What is drawn from is a finite set, and each row's loss an integer between 0 and ``top``: the loss as computed,
     less its smallest possible value (around a centre: less the loss there, plus half of the range), divided by
     range/top, rounded down and cut off. A row that leaves changes the exponents by numbers between 0 and eta, a

@@ -46,6 +46,7 @@ class HessianSum(Query):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 6.4)
     Row i is scaled to a norm of 2^11 to 2^12 and rounded to integers r_i. It adds ``c_ik r_i r_i^T`` to block k, with
     integers c_ik and Frobenius norm ``||c_i|| ||r_i||^2``. The vector c_i is scaled to norm at most
     ``limit - sqrt(K)/2`` with ``limit = clip * (1 - 2^-30) / (unit * ||r_i||^2)``, where ||r_i||^2 is summed from the

@@ -1,4 +1,4 @@
-"""The minimum of a hinge: it has a kink, so what bounds the distance to it is a duality gap."""
+"""The minimum of a hinge: what bounds the distance to it is a duality gap (docs/guarantees.md, 8.6)."""
 
 from __future__ import annotations
 

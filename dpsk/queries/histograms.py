@@ -31,6 +31,7 @@ class RowNorms(Query):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 6.5)
     Every row adds 1 to one bin, the first and the last taking all that lie beyond. A leaving row lowers one count
     by 1; a replaced row moves 1 from one bin to another.
     """
@@ -62,6 +63,7 @@ class EntryCounts(Query):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 6.6)
     A row adds its weight, truncated to multiples of ``unit``, to one bin in each of m columns: l2 norm at most
     weight * sqrt(m) <= sqrt(entries), l1 norm at most weight * m <= sqrt(entries * n_features), or <= entries with
     ``norm="l1"``, and no entry above 1. Two rows u, v have no negative entries, so |u - v|^2 <= |u|^2 + |v|^2:

@@ -54,6 +54,7 @@ class Minimizer(Statistic):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 8.1 to 8.5)
     Let w and w' minimise F and F', which differ in row i. F is ``penalty``-strongly convex, so
     ``penalty ||w - w'|| <= ||grad F(w') - grad F'(w')|| = ||grad f_i(w')||`` (the triangle inequality doubles it for a
     replaced row; Chaudhuri, Monteleoni & Sarwate 2011). That gradient is at most ``clip``, and at most what the loss
@@ -142,6 +143,7 @@ class PerturbedMinima(NoisyQuery):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 9.1 to 9.5)
     That of :class:`~dpsk.privacy.PerturbedMinimaCost`. Its conditions: for a convex margin loss with a falling phi, f_i
     is a convex function of x_i.w whose derivative is Lipschitz and falls in absolute value no further than clip/||x_i||
     (:meth:`~dpsk.losses.MarginLoss.flattened`), and its Hessian has rank one and a norm of at most

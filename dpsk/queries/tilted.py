@@ -31,6 +31,7 @@ class TiltedSum(RegularizedSum):
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 8.7)
     The gradient is ``n sum_i p_i g_i + penalty w``, with the rows' gradients g_i and weights p_i in proportion to
     ``exp(tilt f_i)``. At the minimiser w of either of two neighbours, let row 1 have weight p and gradient g in the one
     and p' and g' in the other, and let u be the mean of the other rows' gradients, by their weights, which is the same

@@ -29,6 +29,7 @@ class Certificate:
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 6.10)
     *Privacy.* All fields are computed from releases and public facts.
 
     *Confidence.* The bounds on the errors of the k-th gradient and of the k-th Hessian fail with probability at most

@@ -98,8 +98,29 @@ def _check_flattened(loss: MarginLoss, rng: np.random.Generator) -> None:
     clipped = np.maximum(loss.slope(margin), -steepness)
     close = np.isclose((ahead - behind) / (2 * h), clipped, rtol=1e-3, atol=1e-6)
     require(close.mean() > 0.95, f"{name}.flattened does not have the clipped slope: is corner right?")
+    _check_curvature_below(loss)
     above = margin >= corner
     require(
         np.array_equal(loss.flattened(margin, steepness, corner)[above], loss.phi(margin)[above]),
         f"{name}.flattened must be phi above the corner",
+    )
+
+
+def _check_curvature_below(loss: MarginLoss) -> None:
+    """Check what determinants and rounding errors of minima rest on: bounds of phi'', which long rows have most of."""
+    if not np.isfinite(loss.smoothness):
+        return
+    name, sizes = repr(loss), np.geomspace(1e-3, 1e4, 1000)
+    margins = np.concatenate([-sizes, [0.0], sizes])
+    slope, bend = np.abs(loss.slope(margins)), loss.curvature(margins)
+    steepness = np.geomspace(1e-3, 4.0, 60)
+    below = np.array([loss.curvature_below(s) for s in steepness])
+    seen = np.array([bend[slope < s].max(initial=0.0) for s in steepness])
+    require((seen <= below * (1 + 1e-12)).all(), f"{name}.curvature_below is too small: phi'' is larger where it looks")
+    relative = below / np.square(steepness)
+    require((np.diff(relative) <= 1e-12 * relative[1:]).all(), f"{name}.curvature_below grows faster than its square")
+    seen_conditioning = float((np.abs(margins) * bend - slope).max())
+    require(
+        seen_conditioning <= loss.conditioning * (1 + 1e-12),
+        f"{name}.conditioning is {loss.conditioning}, seen {seen_conditioning}",
     )
