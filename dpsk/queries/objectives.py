@@ -164,8 +164,8 @@ class RegularizedSum:
     def summing(self, linear: float = 0.0) -> float:
         """Return a bound on what adding up residuals that are given, the penalty and a linear term does.
 
-        The limbs cut off are at most u clip per coordinate of a row, and three operations join those kept. The
-        penalty's product, its sum and that with the linear term are at most n clip + linear long, or two of these.
+        What is cut off of a residual is at most u clip, times a row of entries up to 1; three operations join the limbs
+        that are kept. The product with the penalty, its sum and the one with the linear term are rounded once each.
         """
         n = self.n_rows
         return ROUNDING * (n * self.clip * (math.sqrt(self.n_parameters) + 5) + 3 * linear)
