@@ -212,17 +212,20 @@ def test_the_gap_leaves_room_for_what_rounding_hides(monkeypatch):
     dual = _Dual(what, problem.rows, 1.0)
     a = rng.random(dual.steepest.shape) * dual.steepest
     direction = rng.normal(size=what.shape)
-    for away in (0.0, 10.0):
+    for away in (0.0, 3.0):
         w = dual.pulled(a) / what.penalty + away * direction / np.linalg.norm(direction)
         at, exact = sum(two_parts(w))[:, 0], np.vectorize(mpf, otypes=[object])
         with mpmath.workdps(40):
             v = problem.x.T @ (exact(a[:, 0]) * problem.labels[0])
             off = mpmath.norm(list(mpf(what.penalty) * exact(at) - v))
             gap = problem.value(exact(at), 0) - problem.dual(exact(a[:, 0]), 0)
-            of_v = float(((off + _rounding(what)) ** 2 - off**2) / (2 * mpf(what.penalty)))
+            longer = off * (1 + mpf(what.n_parameters + 16) * mpf(2) ** -53) + _rounding(
+                what
+            )  # the norm is rounded as well
+            of_v = float((longer**2 - off**2) / (2 * mpf(what.penalty)))
             hidden = float(problem.s @ (1 + abs(problem.margins(exact(at), 0)))) * 2.0**-48
             assert 0.3 * hidden < of_v if away else of_v < hidden / 100  # neither is enough without the other
-            within, beyond = (float(gap + part * (hidden + of_v)) for part in (0.8, 1.2))
+            within, beyond = (float(gap + part * (hidden + of_v)) for part in (0.9, 1.1))
         assert not _Dual(what, problem.rows, within).reached(w, a)
         assert _Dual(what, problem.rows, beyond).reached(w, a)
 
