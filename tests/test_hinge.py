@@ -202,27 +202,30 @@ def test_the_gap_is_that_of_primal_and_dual_and_nothing_is_hidden(loss, kind):
 
 
 def test_the_gap_leaves_room_for_what_rounding_hides(monkeypatch):
-    """Of margins where w is v/penalty, and of v where it is far from it: no gap is reached within that room.
+    """Of margins where w is v/penalty, and of v where it is farther: no gap is reached within that room.
 
     Gaps of rows are rounded up so finely here that this does not stand in for it.
     """
     monkeypatch.setattr(hinge, "_GAP_BITS", 55)
     problem = Problem(Hinge(), *example(Hinge(), N), clip=1.0)
     what, rng = problem.what, np.random.default_rng(2)
-    hidden = N * (1 + what.longest * what.farthest) * 2.0**-48
     dual = _Dual(what, problem.rows, 1.0)
     a = rng.random(dual.steepest.shape) * dual.steepest
     direction = rng.normal(size=what.shape)
-    for away in (0.0, 10.0):
+    for away in (0.0, 3.0):
         w = dual.pulled(a) / what.penalty + away * direction / np.linalg.norm(direction)
         at, exact = sum(two_parts(w))[:, 0], np.vectorize(mpf, otypes=[object])
         with mpmath.workdps(40):
             v = problem.x.T @ (exact(a[:, 0]) * problem.labels[0])
             off = mpmath.norm(list(mpf(what.penalty) * exact(at) - v))
             gap = problem.value(exact(at), 0) - problem.dual(exact(a[:, 0]), 0)
-            of_v = float(((off + _rounding(what)) ** 2 - off**2) / (2 * mpf(what.penalty)))
-            assert 1.5 * hidden < of_v if away else of_v < hidden / 100  # neither is enough without the other
-            within, beyond = (float(gap + part * (hidden + of_v)) for part in (0.8, 1.2))
+            longer = off * (1 + mpf(what.n_parameters + 16) * mpf(2) ** -53) + _rounding(
+                what
+            )  # the norm is rounded as well
+            of_v = float((longer**2 - off**2) / (2 * mpf(what.penalty)))
+            hidden = float(problem.s @ (1 + abs(problem.margins(exact(at), 0)))) * 2.0**-48
+            assert 0.3 * hidden < of_v if away else of_v < hidden / 100  # neither is enough without the other
+            within, beyond = (float(gap + part * (hidden + of_v)) for part in (0.9, 1.1))
         assert not _Dual(what, problem.rows, within).reached(w, a)
         assert _Dual(what, problem.rows, beyond).reached(w, a)
 

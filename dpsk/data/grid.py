@@ -14,7 +14,7 @@ No public bound on the data is needed, and no grid depends on the data. Proofs: 
 
 Rows of standardised columns share one scale, and centring is subtracted after the product. Entries before centring
 are at most 1/2 and a row counts as at least SHORTEST_NORM long, so |residual| <= 2^UNIT_BITS / SHORTEST_NORM and
-CENTRED_CHUNK_ROWS rows stay below 2^53 before the subtraction as well.
+CENTRED_CHUNK_ROWS rows stay below 2^53 before the subtraction as well. (Every query: docs/guarantees.md, section 3.)
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from ..data.rows import Chunk, Rows
 from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats, Integers
 from ..mechanisms.randomness import Bits
-from .objectives import RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
+from .objectives import ROUNDING, RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
 
 __all__ = ["AttackedSum"]
 
@@ -127,12 +127,15 @@ class AttackedSum(RegularizedSum):
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
         ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
 
-        A margin may be small where its two terms are not: it is off by roundings of ``extent ||w||``.
+        A margin may be small where its two terms are not. A sum of p squares or sizes, added one after the other, is
+        off by up to p u, so N is off by (p + 9) u and the margin by (p + 16) u of ``extent ||w||``. The slope moves by
+        that times the smoothness; computing it adds what it adds to every sum. A gradient of N is off by (p/2 + 4) u,
+        the sum of slopes that it is multiplied by, and the products, by 11 u. (docs/guarantees.md, section 8.)
         """
         n, p, longest_w = self.n_rows, self.n_parameters, 3 * self.n_rows * self.clip / self.penalty
-        margin = (32 + p) * self.extent * longest_w
-        of_slopes = self.extent * (self.one.smoothness * margin + 32 * min(self.one.lipschitz, 2 + margin))
-        return 1.1 * super().rounding(linear) + 2.0**-53 * n * (of_slopes + 128 * self.clip)
+        margin = (p + 16) * self.extent * longest_w
+        of_slopes = self.extent * (self.one.smoothness * margin + self.one.conditioning) + 17 * self.clip
+        return ROUNDING * n * (of_slopes + (p / 2 + 15) * self.clip) + self.summing(linear)
 
 
 class _AttackedOverRows(SumOverRows):

@@ -78,7 +78,7 @@ class ArmijoGains(Query):
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         count, linf = len(self.lengths), self.clip / self.unit * (2 if adjacency == "replace" else 1)
-        return Sensitivity(l1=count * linf, l2=np.nextafter(np.sqrt(count) * linf, np.inf), linf=linf)
+        return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf)
 
     def __call__(self, chunk: Chunk) -> Integers:
         gain = self._gain(chunk)

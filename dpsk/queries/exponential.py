@@ -205,9 +205,13 @@ class _Draw:
         self._c = np.rint(self._minimum(1e-2 / (largest * what.strength)) / what.grid).astype(np.int64)
         at = self._c.astype(np.float64) * what.grid
         gradient = self._sums.gradient(at[:, None])[:, 0]
-        slack = self._steepest_fall(at, gradient) + objective.rounding() * largest
-        # a pass is off by a few roundings of a loss, and rounds it down
-        slack += objective.n_rows * (what.unit + 2.0**-44 * (4 + what.longest * (what.radius + self._length(at) * 2)))
+        # c need not be near the minimum: the penalty's gradient there may be long
+        rounding = objective.rounding(objective.penalty * self._length(at))
+        slack = self._steepest_fall(at, gradient) + rounding * largest
+        # a pass rounds a loss down, and is off by up to 2^-45 of the largest number that comes up on the way
+        at_zero = float(objective.one.phi(np.zeros(1))[0])
+        largest_loss = 1 + at_zero + what.longest * (2 * what.radius + self._length(at))
+        slack += objective.n_rows * (what.unit + 2.0**-44 * largest_loss)
         diameter = what.radius + self._length(at - self._centre)
         second = 2 * what.psi(diameter) * (self._second(at) - objective.n_rows * objective.beta * 2.0**-38 * np.eye(p))
         second = (second + objective.penalty * np.eye(p)) * (what.strength * what.grid**2 * (1 - 2.0**-30))

@@ -12,7 +12,7 @@ from ..losses import HuberHinge
 from ..mechanisms.exact import Floats, Integers
 from ..mechanisms.randomness import Bits
 from .descent import near
-from .objectives import RegularizedSum, SumOverRows, two_parts
+from .objectives import ROUNDING, RegularizedSum, SumOverRows, two_parts
 
 __all__ = ["hinge_minima", "smallest_gap"]
 
@@ -20,19 +20,20 @@ _CORNERS = 2.0 * 0.25 ** np.arange(6)  # rounded corners that stand in for the k
 # Those that are moved: the narrower, the further each of them gets, and the harder it is for Newton's method
 _CORRECTED = _CORNERS[-1] * np.maximum(0.5 ** np.arange(50), 2.0**-12)
 _GAP_BITS = 30  # the gaps of rows are rounded up to this part of what they may sum up to
+_HIDDEN = 2.0**-48  # what a dozen roundings hide of a row's gap, in units of its steepness and 1 + |margin|
 _PATIENCE = 10  # steps of the dual between two looks at the gap
 
 
 def smallest_gap(what: RegularizedSum) -> float:
     """Return the gap below which rounding may hide where the minimum is."""
-    margins = what.n_rows * (1 + what.longest * what.farthest) * 2.0**-48
+    margins = what.n_rows * (1 + what.longest * what.farthest) * _HIDDEN
     error = _rounding(what) + what.penalty * what.n_parameters * what.farthest * 2.0**-50
     return 10 * (margins + error**2 / (2 * what.penalty))
 
 
 def _rounding(what: RegularizedSum) -> float:
-    """Return a bound on the error of v: slopes are given here, so that of any smooth loss will do."""
-    return what.smoothed(HuberHinge()).rounding()
+    """Return a bound on the error of v, and of penalty * w beside it: each a is rounded once, then added up."""
+    return ROUNDING * what.n_rows * what.clip + what.summing()
 
 
 def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits: Bits) -> Floats:
@@ -125,15 +126,20 @@ class _Dual:
         return self._sums.pull(residuals)
 
     def reached(self, w: Floats, a: Floats) -> bool:
-        """Return whether every objective is surely within the gap; what rounding may hide is added."""
+        """Return whether every objective is surely within the gap; what rounding may hide is added.
+
+        A margin is off by 2u of itself, a by 4u and the steepness by u of the latter, and each difference, product and
+        sum by u: 12u of ``steepness (1 + |margin|)`` in all. (docs/guarantees.md, section 8.)
+        """
         what, margins, unit = self.what, self.margins(w), self._gap * 2.0**-_GAP_BITS
         each = (self.steepest - a) * np.maximum(0, 1 - margins) + a * np.maximum(0, margins - 1)
+        each += _HIDDEN * self.steepest * (1 + np.abs(margins))
         # sums of integers, so that no order of the rows decides
         whole = np.ceil(np.fmin(each / unit, 2.0 ** (_GAP_BITS + 1))).astype(np.int64).sum(axis=0) * unit
         at = sum(two_parts(w))  # where the margins were computed
-        off = np.linalg.norm(what.penalty * at - self.pulled(a), axis=0) + _rounding(what)
-        hidden = what.n_rows * (1 + what.longest * what.farthest) * 2.0**-48
-        return bool((off**2 / (2 * what.penalty) + whole + hidden <= self._gap).all())
+        off = np.linalg.norm(what.penalty * at - self.pulled(a), axis=0)
+        off = off * (1 + (what.n_parameters + 16) * ROUNDING) + _rounding(what)  # norms are rounded as well
+        return bool((off**2 / (2 * what.penalty) + whole <= self._gap).all())
 
 
 def _positions(chunk: Chunk) -> slice:
@@ -157,5 +163,6 @@ def _ascend(dual: _Dual, a: Floats) -> Floats:
         ahead = (1 - theta) * a + theta * z
         at = dual.pulled(ahead) / what.penalty
         z = np.clip(z + (1 - dual.margins(at)) / (theta * curvature), 0, dual.steepest)
-        a, w, t = (1 - theta) * a + theta * z, (1 - theta) * w + theta * at, t + 1
+        a = np.minimum((1 - theta) * a + theta * z, dual.steepest)  # rounding must not lead out of the box
+        w, t = (1 - theta) * w + theta * at, t + 1
     return w

@@ -60,7 +60,7 @@ class LossesAlong(Query):
     def sensitivity(self, adjacency: str) -> Sensitivity:
         count, linf = len(self._line.multiples), self.clip / self.unit
         return Sensitivity(
-            l1=count * linf, l2=np.nextafter(np.sqrt(count) * linf, np.inf), linf=linf, monotone=adjacency == "zero-out"
+            l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf, monotone=adjacency == "zero-out"
         )
 
     def __call__(self, chunk: Chunk) -> Integers:

@@ -20,6 +20,7 @@ from ..privacy.costs import positive_integer
 from .hessian import weighted_products
 
 __all__ = [
+    "ROUNDING",
     "Curvatures",
     "RegularizedSum",
     "SumOverRows",
@@ -32,7 +33,7 @@ __all__ = [
     "whole_parts",
 ]
 
-_ROUNDING = 2.0**-53
+ROUNDING = 2.0**-53 * (1 + 2.0**-20)  # of one operation; products of many of them and underflow are in the second part
 _PARTS = 20  # of the rows, for methods that look at one at a time
 _WIDE = 1.5  # the corner of a first problem, where the true one is narrower
 # A Hessian is summed exactly in any order: entries of rows twice, a curvature and a block of 2^12 rows take 53 bits
@@ -150,23 +151,33 @@ class RegularizedSum:
         return math.inf
 
     def rounding(self, linear: float = 0.0) -> float:
-        """Return a bound on the error of a computed gradient; ``linear`` bounds the length of a linear term's.
+        """Return a bound on the error of a computed gradient that is short; ``linear`` bounds the length of a linear
+        term's, or of the penalty's where the gradient is not short.
 
-        Scores are exact but for a few roundings of their own size, and a slope moves by at most
-        :attr:`~dpsk.losses.MarginLoss.conditioning` (and itself) times their relative error. Sums are exact, but for
-        the limbs cut off and for the penalty's and the linear term's last digits.
+        With u = 2^-53 and c = :attr:`~dpsk.losses.MarginLoss.conditioning`: two roundings of a score move its slope by
+        2u (c + |phi'|), computing the slope by u c + 16u |phi'|, and one product by u |phi'|. What is in proportion to
+        |phi'| counts no further than up to the clip. (docs/guarantees.md, section 8.)
         """
-        n, root = self.n_rows, math.sqrt(self.n_parameters)
-        per_row = self.longest * (16 + 4 * self.one.conditioning) + 4 * (root + 1) * self.clip
-        return _ROUNDING * (n * per_row + 16 * root * (n * self.clip + linear))
+        of_slopes = 3 * self.one.conditioning * self.longest + 19 * self.clip
+        return ROUNDING * self.n_rows * of_slopes + self.summing(linear)
+
+    def summing(self, linear: float = 0.0) -> float:
+        """Return a bound on what adding up residuals that are given, the penalty and a linear term does.
+
+        What is cut off of a residual is at most u clip, times a row of entries up to 1; three operations join the limbs
+        that are kept. The product with the penalty, its sum and the one with the linear term are rounded once each.
+        """
+        n = self.n_rows
+        return ROUNDING * (n * self.clip * (math.sqrt(self.n_parameters) + 5) + 3 * linear)
 
     def finest(self, longest_w: float) -> float:
         """Return how long a gradient may be next to the minimum because weights are floats in two parts.
 
-        They are no finer than floats, and their second part no finer than 2^-60.
+        Below a power of two P above their l1 norm, at most ``2 sqrt(p) longest_w``, they are no finer than 2^-52 P, and
+        their second part, up to ``p 2^-31 P`` in l1 norm, no finer than 2^-30 of the power of two above that.
         """
         p = self.n_parameters
-        return self.smoothness * p * (max(1, p / 512) * 2.0**-52 * longest_w + 2.0**-400)
+        return self.smoothness * p * (max(1, p / 256) * 2.0**-52 * longest_w + 2.0**-400)
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError unless these rows are such as it was prepared for."""

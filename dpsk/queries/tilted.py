@@ -13,7 +13,16 @@ from ..losses import MarginLoss
 from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats, Integers
 from ..mechanisms.randomness import Bits
-from .objectives import Curvatures, RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
+from .objectives import (
+    ROUNDING,
+    Curvatures,
+    RegularizedSum,
+    SumOverRows,
+    differences,
+    total_of,
+    two_parts,
+    whole_parts,
+)
 
 __all__ = ["TiltedSum"]
 
@@ -99,15 +108,17 @@ class TiltedSum(RegularizedSum):
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
         ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
 
-        A loss is off by a few roundings of numbers no larger than phi(0) + clip ||w||, and its weight, relative to the
-        largest, by tilt times that. Such relative errors move the mean of gradients by twice as much of the clip. The
-        sum of weights is at least 1/e: cutting off limbs is multiplied by e n at most.
+        A loss is at most phi(0) + clip ||w||, and off by 72u of that at most; a rounded exponent by 8u of tilt times
+        that. So a weight is off by such a part of itself, and 8u for the exponential: the mean of gradients is off by
+        as much of the clip, because they are no further from their mean than that on average, and by 18u for sums and
+        quotients. Parts above 1/10 are refused; up to there 1.25 covers the second order. The sum of weights is at
+        least 1/4 of the largest: limbs that are cut off count 4 n times. (docs/guarantees.md, section 8.)
         """
         n, root = self.n_rows, math.sqrt(self.n_parameters)
         at_zero = float(self.one.phi(np.zeros(1))[0])
-        relative = 2.0**-53 * (16 + 64 * self.tilt * (3 + at_zero + 3 * n * self.clip**2 / self.penalty))
-        weights = n * self.clip * (2.2 * relative + n * (2.0**-55 + (root + 1) * 2.0**-66))
-        return 1.1 * super().rounding(linear) + weights
+        part = ROUNDING * (32 + 80 * self.tilt * (at_zero + 3 * n * self.clip**2 / self.penalty))
+        of_weights = n * self.clip * (1.25 * part + n * (2.0**-58 + root * 2.0**-69))
+        return super().rounding(linear) + of_weights
 
 
 def flattened(one: MarginLoss, margins: Floats, steepness: Floats) -> Floats:
@@ -145,7 +156,7 @@ class _TiltedOverRows(SumOverRows):
         """
         what = self._what
         at_zero, sizes = float(what.one.phi(np.zeros(1))[0]), np.linalg.norm(line.start + line.step, axis=0)
-        high = what.tilt * np.atleast_1d(at_zero + what.clip * sizes) * _UP
+        high = what.tilt * np.atleast_1d(at_zero + what.clip * sizes) * (1 + 2.0**-20)  # norms of many weights round
         low = np.zeros_like(high)
         while (wide := high - low > np.maximum(1.0, 2.0**-45 * high)).any():
             ahead, behind = self._narrowed(line, low, high)
