@@ -16,6 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = [
     "privacy",
     "mechanisms",
+    "elementwise",
     "losses",
     "penalties",
     "data",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.exact import Floats, Integers
 from .columns import Columns
-from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
+from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
 __all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "blocks_of", "compact", "require_rows"]
@@ -136,8 +136,7 @@ class ArrayRows(ChunkRows):
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
-        mantissa, exponent = np.frexp(largest)
-        exponent = np.where(largest > 0, exponent - (mantissa == 0.5), 0)
+        _, exponent = octaves(largest)
         floor = 0 if self._fit_intercept else -500
         return np.ldexp(1.0, np.maximum(exponent, floor))
 
@@ -209,7 +208,7 @@ class _Placement:
         centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
         self.offset = np.rint(centre * self.steps)
         farthest = np.maximum(columns.factor * (1 + np.abs(centre)), self.scale * _GRID)
-        self.reach = 2.0 ** np.ceil(np.log2(farthest))
+        self.reach = np.ldexp(1.0, octaves(farthest)[1])
         self.longest = float(np.linalg.norm(columns.factor * (1 + np.abs(centre))))
 
     def units(self, X: Matrix) -> tuple[Matrix, Floats, Floats, Floats | None]:
