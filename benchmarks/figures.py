@@ -251,6 +251,7 @@ SCRIPTS = {
     "second_order": "second-order descent, also its accuracy",
     "speed": "time of DP-AGD in multiples of its floor",
     "speed_default": "time of the default in multiples of its floor",
+    "storages": "time in memory beside a memory-mapped file, and by rows",
     "primitives": "the cost of every primitive",
     "ledger": "the time of a spend",
     "scale": "memory and time on rows in a file",
