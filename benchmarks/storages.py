@@ -3,9 +3,9 @@
     python -m benchmarks run storages [--folder DIR] [--write]
 
 Every model is fitted to the same numbers, which single precision holds, in every storage: rows first, columns first,
-single precision, and a file of these that is memory-mapped (as many bytes again go to the folder for temporary files,
-TMPDIR). CSR has numbers of its own, of which a tenth is not zero. Fits of one shape are made in turn, under one seed, so that
-all dense storages must give the same bits: the script ends with an error where they do not. Time is processor time, the
+single precision, and a file that is memory-mapped (half as many bytes again go to the folder for temporary files). CSR
+has numbers of its own, of which a tenth is not zero. Fits of one shape are made in turn, under one seed, so that all
+dense storages must give the same bits: the script ends with an error where they do not. Time is processor time, the
 least of two fits, with one BLAS thread; it is all that ``fit`` does.
 """
 
@@ -17,30 +17,35 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import scipy
 import scipy.sparse as sp
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from dpsk import DPAGDLogisticRegression, DPLogisticRegression, ObjectivePerturbationClassifier
 
 RESULTS = Path(__file__).parent / "results"
+GRADIENTS = "default, by gradient descent"
 MODELS = {
-    "default": lambda: DPLogisticRegression(delta=1e-8, random_state=0),
-    "default, by gradient descent": lambda: DPLogisticRegression(
-        delta=1e-8, random_state=0, solver="gradient-descent"
-    ),
-    "DP-AGD": lambda: DPAGDLogisticRegression(delta=1e-8, bounds=(-4, 4), random_state=0),
-    "DP-AGD, batches of 2,000": lambda: DPAGDLogisticRegression(
-        delta=1e-8, bounds=(-4, 4), batch_size=2000, random_state=0
-    ),
-    "objective perturbation": lambda: ObjectivePerturbationClassifier(delta=1e-8, bounds=(-4, 4), random_state=0),
+    GRADIENTS: DPLogisticRegression(delta=1e-8, random_state=0, solver="gradient-descent"),
+    "DP-AGD": DPAGDLogisticRegression(delta=1e-8, random_state=0, bounds=(-4, 4)),
+    "DP-AGD, batches": DPAGDLogisticRegression(delta=1e-8, random_state=0, bounds=(-4, 4), batch_size=2000),
+    "objective perturbation": ObjectivePerturbationClassifier(delta=1e-8, random_state=0, bounds=(-4, 4)),
 }
-SHAPES = ((100_000, 120), (200_000, 120), (400_000, 120), (400_000, 12), (40_000, 600))
+CASES = (
+    ((100_000, 120), 2, tuple(MODELS)),
+    ((200_000, 120), 2, tuple(MODELS)),
+    ((400_000, 120), 2, tuple(MODELS)),
+    ((400_000, 12), 2, (GRADIENTS,)),
+    ((40_000, 600), 2, (GRADIENTS,)),
+    ((40_000, 120), 5, (GRADIENTS,)),
+)
 DENSE = ("rows first", "columns first", "float32", "memory-mapped")
-CLASSES = {"default, by gradient descent": (2, 5)}
 REPEATS = 2
 
 
@@ -65,25 +70,21 @@ def seconds(fit: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def measured(folder: Path) -> Iterator[tuple[str, tuple[int, int], dict[str, float]]]:
-    """Yield a model, a shape and the seconds by storage."""
-    for shape in SHAPES:
+def measured(folder: Path) -> Iterator[tuple[str, tuple[int, int], int, dict[str, float]]]:
+    """Yield a model, a shape, the number of classes, and the seconds by storage."""
+    for shape, classes, names in CASES:
         X = np.clip(np.random.default_rng(0).normal(size=shape), -4, 4).astype(np.float32)
-        kept = dict(storages(X, folder))
-        for name, make in MODELS.items():
-            for classes in CLASSES.get(name, (2,)):
-                y = labels(X, classes)
-                times: dict[str, float] = {}
-                bits = set()
-                for _ in range(REPEATS):
-                    for storage, rows in kept.items():
-                        model = make()
-                        times[storage] = min(seconds(lambda: model.fit(rows, y)), times.get(storage, np.inf))  # noqa: B023
-                        if storage in DENSE:
-                            bits.add(model.coef_.tobytes())
-                if len(bits) > 1:
-                    raise SystemExit(f"{name} gave {len(bits)} different results for the same rows")
-                yield name if classes == 2 else f"{name}, {classes} classes", shape, times
+        y, kept = labels(X, classes), dict(storages(X, folder))
+        for name in names:
+            times, bits = dict.fromkeys(kept, np.inf), set()
+            for _, (storage, rows) in product(range(REPEATS), kept.items()):
+                model = clone(MODELS[name])
+                times[storage] = min(times[storage], seconds(partial(model.fit, rows, y)))
+                if storage in DENSE:
+                    bits.add(model.coef_.tobytes())
+            if len(bits) > 1:
+                raise SystemExit(f"{name} gave {len(bits)} different results for the same rows")
+            yield name, shape, classes, times
 
 
 def main() -> None:
@@ -94,26 +95,26 @@ def main() -> None:
     lines = [
         "# Time by storage and by rows",
         "",
-        "Made by `python -m benchmarks run storages --write`: seconds of processor time, the least of two fits, epsilon = 1,",
-        "delta = 1e-8, one BLAS thread; two classes unless it says otherwise. In parentheses how many times that of half the",
-        "rows it is: 2 where time is linear. (Some methods take more steps where there are more rows.) The ratio is the slowest",
-        "of the dense storages in memory to the memory-mapped file. It must be at most 1.2: memory must not be slower than a",
-        "file. All dense storages gave the same bits.",
+        "Made by `python -m benchmarks run storages --write`: seconds of processor time, the least of two fits,",
+        "epsilon = 1, delta = 1e-8, one BLAS thread. In parentheses how many times that of half the rows it is: 2 is",
+        "linear. (DP-AGD takes fewer steps where there are more rows.) A tenth of the entries of CSR is not zero. The",
+        "ratio is that of the slowest dense storage in memory to the memory-mapped file. It must be at most 1.2:",
+        "memory is not to be slower than a file. All dense storages gave the same bits.",
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, {platform.machine()}.",
         "",
-        "| model | rows x columns | rows first | columns first | float32 | memory-mapped | CSR, a tenth | ratio |",
-        "|---|---|---|---|---|---|---|---|",
+        "| model | rows x columns | classes | rows first | columns first | float32 | memory-mapped | CSR | ratio |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     print("\n".join(lines))
     seen: dict[tuple[str, int, int], dict[str, float]] = {}
     warnings.simplefilter("ignore")  # a seed is no release
     with threadpool_limits(1), tempfile.TemporaryDirectory(dir=options.folder) as folder:
-        for name, (n, d), times in measured(Path(folder)):
+        for name, (n, d), classes, times in measured(Path(folder)):
             half = seen.get((name, n // 2, d), {})
             seen[name, n, d] = times
             cells = [f"{t:.2f}" + (f" ({t / half[s]:.1f})" if half else "") for s, t in times.items()]
             ratio = max(times[storage] for storage in DENSE[:3]) / times["memory-mapped"]
-            lines.append(f"| {name} | {n:,} x {d} | {' | '.join(cells)} | {ratio:.2f} |")
+            lines.append(f"| {name} | {n:,} x {d} | {classes} | {' | '.join(cells)} | {ratio:.2f} |")
             print(lines[-1], flush=True)
     if options.write:
         (RESULTS / "storages.md").write_text("\n".join(lines) + "\n")

@@ -6,8 +6,8 @@ function of that row alone, so the modules that see rows take these functions fr
 that lie in memory without gaps, in order.
 
 The bits still depend on the processor and on the C library: on a machine with AVX-512 `exp` differs from that of one
-without in the last bit of about one number in twenty. Sums, differences, products, quotients, square roots and roundings
-do not: IEEE 754 fixes every bit of them.
+without in the last bit of about one number in twenty. Sums, differences, products, quotients, square roots and
+roundings do not: IEEE 754 fixes every bit of them.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class Chunk:
         """Return the rows with every entry squared, on the same grid, without intercept and memory."""
         if self.offset is not None or self.constant is not None:
             raise ValueError("only rows without offset and intercept can be squared")
-        squares = self.units.copy(order="K") if isinstance(self.units, np.ndarray) else self.units.copy()
+        squares: Matrix = self.units.copy() if sp.issparse(self.units) else self.units.copy(order="K")
         if sp.issparse(squares):
             squares.data *= squares.data * np.repeat(self.scale, np.diff(squares.indptr))
             steps = np.trunc(squares.data * 2.0**UNIT_BITS).astype(np.int64)
