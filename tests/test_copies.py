@@ -5,7 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dpsk.data import ArrayRows, Columns
+from dpsk import DPAGDLogisticRegression, DPLogisticRegression, DPSGDClassifier
+from dpsk.data import ArrayRows, ArrayTable, Columns
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import CHUNK_ROWS
 from dpsk.losses import Logistic, Softmax
@@ -98,3 +99,24 @@ def test_chunks_in_memory_are_as_short_as_those_in_files(d, classes):
     query = GradientSum(loss, np.full((d + 1, *([] if classes is None else [classes])), 1e-3), clip=1.0)
     whole = ArrayRows(x, y, n_classes=classes, chunk_rows=n)
     assert np.array_equal(ArrayRows(x, y, n_classes=classes).total(query), whole.total(query))
+
+
+@pytest.mark.parametrize(
+    ("model", "row_major"),
+    [
+        (DPAGDLogisticRegression(epsilon=1e3, bounds=(-4, 4), batch_size=500, random_state=0), True),
+        (DPAGDLogisticRegression(epsilon=1e3, bounds=(-4, 4), random_state=0), False),
+        (DPSGDClassifier(epsilon=1e3, bounds=(-4, 4), steps=2, random_state=0), True),
+        (DPLogisticRegression(epsilon=1e3, bounds=(-4, 4), random_state=0), False),
+    ],
+)
+def test_rows_lie_side_by_side_where_a_fit_draws_batches_of_them(model, row_major, monkeypatch):
+    made, rows_of = [], ArrayTable.rows
+
+    def rows(self, *arguments, **options):
+        made.append(rows_of(self, *arguments, **options))
+        return made[-1]
+
+    monkeypatch.setattr(ArrayTable, "rows", rows)
+    model.fit(X[:2000], Y[:2000])
+    assert next(made[-1]._chunks()).units.flags.c_contiguous == row_major
