@@ -279,6 +279,7 @@ FURTHER = {
     "[speed.md](speed.md), [speed_default.md](speed_default.md), [speed_line_search.md](speed_line_search.md)": (
         "`run speed --write`, `run speed_default --write`, `run line_search --speed`"
     ),
+    "[storages.md](storages.md)": "`run storages --write`",
     "[primitives.md](primitives.md), [ledger.md](ledger.md)": "`run primitives --write`, `run ledger --write`",
 }
 

@@ -1,5 +1,6 @@
 """A pass over rows in memory does not copy them: time then grows with the rows, not with the square of a chunk."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -85,6 +86,15 @@ def test_a_part_is_a_view_of_the_same_rows_as_are_taken(row_major):
         for fact in ("units", "scale", "norm", "y", "constant"):
             assert np.array_equal(getattr(part, fact), getattr(taken, fact)), fact
         assert part.first == taken.first == -1
+
+
+@pytest.mark.parametrize("row_major", [False, True], ids=["columns first", "rows first"])
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_parts_of_a_chunk_add_up_to_the_same_bits(name, row_major):
+    (chunk,) = placed(row_major=row_major)._chunks()
+    cuts = [0, 1, 2, 70, 1000, 1000 + 8192, N]
+    parts = [QUERIES[name](chunk.part(slice(a, b))) for a, b in itertools.pairwise(cuts)]
+    assert np.array_equal(sum(parts), QUERIES[name](chunk))
 
 
 @pytest.mark.parametrize(("d", "classes"), [(3, None), (200, None), (1500, None), (200, 3)])
