@@ -98,7 +98,7 @@ def main() -> None:
         "",
         "Made by `python -m benchmarks run storages --write`: seconds of processor time, the least of two fits (one of",
         "400,000 x 120), epsilon = 1, delta = 1e-8, one BLAS thread. In parentheses how many times that of half the",
-        "rows it is: 2 is linear. (DP-AGD takes fewer steps where there are more rows.) A tenth of the entries of CSR is",
+        "rows it is: 2 is linear. (DP-AGD takes fewer steps for more rows.) A tenth of the entries of CSR is",
         "not zero. The ratio is that of the slowest dense storage in memory to the memory-mapped file. It must be at",
         "most 1.2: memory is not to be slower than a file. All dense storages gave the same bits.",
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, {platform.machine()}.",
