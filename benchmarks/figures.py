@@ -251,6 +251,7 @@ SCRIPTS = {
     "second_order": "second-order descent, also its accuracy",
     "speed": "time of DP-AGD in multiples of its floor",
     "speed_default": "time of the default in multiples of its floor",
+    "storages": "time in memory beside a memory-mapped file, and by rows",
     "predictions": "time of predictions beside one matrix product",
     "primitives": "the cost of every primitive",
     "ledger": "the time of a spend",
@@ -279,6 +280,7 @@ FURTHER = {
     "[speed.md](speed.md), [speed_default.md](speed_default.md), [speed_line_search.md](speed_line_search.md)": (
         "`run speed --write`, `run speed_default --write`, `run line_search --speed`"
     ),
+    "[storages.md](storages.md)": "`run storages --write`",
     "[primitives.md](primitives.md), [ledger.md](ledger.md)": "`run primitives --write`, `run ledger --write`",
 }
 

@@ -21,6 +21,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .elementwise import exp, log, log1p
+
 __all__ = [
     "Hinge",
     "HuberHinge",
@@ -175,7 +177,7 @@ class MarginLoss(Loss):
 def _decay(margin: Floats) -> Floats:
     """Return 1 / (1 + exp(margin)): the probability that a logistic model gives to the other label."""
     with np.errstate(over="ignore"):
-        decay: Floats = 1 / (1 + np.exp(margin))
+        decay: Floats = 1 / (1 + exp(margin))
     return decay
 
 
@@ -189,7 +191,7 @@ class Logistic(MarginLoss):
     decay = 1.0  # the logarithm of phi'' has the derivative 1 - 2/(1 + exp(-m))
 
     def phi(self, margin: Floats) -> Floats:
-        value: Floats = np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0)
+        value: Floats = log1p(exp(-np.abs(margin))) + np.maximum(-margin, 0)
         return value
 
     def slope(self, margin: Floats) -> Floats:
@@ -206,7 +208,7 @@ class Logistic(MarginLoss):
     def corner(self, steepness: Floats) -> Floats:
         steepness = np.minimum(steepness, 1.0)
         with np.errstate(divide="ignore"):  # as steep as the loss ever gets: nowhere
-            corner: Floats = np.log1p(-steepness) - np.log(steepness)
+            corner: Floats = log1p(-steepness) - log(steepness)
         return np.maximum(corner, -(2.0**60))
 
 
@@ -339,7 +341,7 @@ class Softmax(Loss):
 
     def of_margins(self, margins: Floats) -> Floats:
         top = margins.max(axis=1)
-        value: Floats = top + np.log(sum_of_classes(np.exp(margins - top[:, None])))
+        value: Floats = top + log(sum_of_classes(exp(margins - top[:, None])))
         return value
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:
@@ -353,7 +355,7 @@ class Softmax(Loss):
 
     @staticmethod
     def _probabilities(scores: Floats) -> Floats:
-        p: Floats = np.exp(scores - scores.max(axis=1)[:, None])
+        p: Floats = exp(scores - scores.max(axis=1)[:, None])
         p /= sum_of_classes(p)[:, None]
         return p
 

@@ -4,6 +4,7 @@ import ast
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dpsk
@@ -16,6 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = [
     "privacy",
     "mechanisms",
+    "elementwise",
     "losses",
     "penalties",
     "data",
@@ -120,6 +122,95 @@ def test_only_the_ledger_adds_up_prices():
 @pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) == "solvers"], ids=relative)
 def test_solvers_do_not_peek(path):
     assert find_peeks(path.read_text()) == []
+
+
+SEE_ROWS = [path for path in MODULES if room_of(path) in ("losses", "data", "queries")]
+
+# NumPy's functions of which IEEE 754 fixes every bit: one rounding of an exact result, or none.
+EXACT = """
+    abs absolute add ceil copysign divide equal fabs floor fmax fmin frexp greater greater_equal isfinite isinf isnan
+    ldexp less less_equal logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter
+    not_equal rint sign signbit spacing sqrt square subtract trunc
+"""
+
+# Powers of public numbers, and of numbers of proposals; all others have a literal 2 as exponent, or only literals and
+# constants of modules.
+PUBLIC_POWERS = {
+    "8.0 ** np.arange(6, 0, -1)",
+    "0.25 ** np.arange(6)",
+    "0.5 ** np.arange(50)",
+    "0.5 ** np.arange(53 - UNIT_BITS - WEIGHT_BITS + 1)",
+    "2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))",
+    "2.0 ** np.arange(-4, 30, 1 / 60)",
+    "(1 + step * convexity) ** np.arange(count)",
+    "(least / most) ** (p / 2)",
+    "2 ** min(36, math.ceil(math.log2(max(2.0, what.n_rows * eta / _LOST))))",
+    "2.0 ** (-(bits + 2 * _FACTOR_BITS))",
+    "2.0 ** bits",
+    "2.0 ** lowest",
+    "root ** 3",
+    "roots ** 3",
+}
+
+
+def inexact(source):
+    """Yield what a module takes from NumPy or SciPy that may give other bits at other places of memory."""
+    names = {"np", "numpy"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
+            if isinstance(getattr(np, node.attr, None), np.ufunc) and node.attr not in EXACT.split():
+                yield f"np.{node.attr}"
+        elif isinstance(node, ast.Import):
+            renamed = [a.name for a in node.names if a.name == "numpy" and a.asname not in (None, "np")]
+            yield from renamed + [a.name for a in node.names if a.name in ("scipy", "scipy.special")]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found = [a.name for a in node.names if node.module in ("numpy", "scipy.special", "scipy")]
+            yield from (f"{node.module}.{name}" for name in found if name not in ("linalg", "sparse"))
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+            inside = [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Call)]
+            constants = all(isinstance(n, ast.Name) and n.id.isupper() for n in inside)
+            squared = isinstance(node.right, ast.Constant) and node.right.value == 2
+            if not (constants or squared) and ast.unparse(node) not in PUBLIC_POWERS:
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", SEE_ROWS, ids=relative)
+def test_rooms_that_see_rows_take_no_function_whose_bits_depend_on_the_place_of_a_row(path):
+    """They have :mod:`dpsk.elementwise` for these: what a row adds must be a function of that row alone."""
+    public = ["scipy.special.gammainc", "scipy.special.gammainccinv"] if path.name == "exponential.py" else []
+    assert list(inexact(path.read_text())) == public
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.exp(x)",
+        "numpy.log1p(x)",
+        "f = np.tanh",
+        "np.power(x, 1.5)",
+        "np.hypot(x, y)",
+        "np.logaddexp.reduce(x)",
+        "x ** 0.5",
+        "2.0 ** x",
+        "2.0 ** np.ceil(np.log2(x))",
+        "from numpy import exp",
+        "from scipy.special import expit",
+        "from scipy import special",
+        "import scipy.special",
+        "import scipy.special as functions",
+        "import numpy as n",
+    ],
+)
+def test_the_reader_of_functions_is_not_blind(line):
+    assert list(inexact(line))
+
+
+def test_losses_add_up_nothing_but_classes():
+    """NumPy's own sums over an axis add in an order that depends on the layout of the array."""
+    tree = ast.parse((PACKAGE / "losses.py").read_text())
+    attributes = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not attributes & {"sum", "mean", "dot", "einsum", "cumsum", "prod", "linalg", "average", "reduce", "inner"}
+    assert not [node for node in ast.walk(tree) if isinstance(node, ast.MatMult)]
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)

@@ -12,7 +12,7 @@ from scipy.integrate import cumulative_trapezoid
 from scipy.stats import chi2
 from test_minimizers import data, example
 
-from dpsk import OutputPerturbationLogisticRegression
+from dpsk import OutputPerturbationLogisticRegression, losses
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, SquaredHinge
 from dpsk.mechanisms import NormGamma, SeededBits
@@ -324,6 +324,43 @@ def test_the_solver_spends_all_and_gives_the_same_bits_on_every_storage(localize
         assert [r.label for r in report.releases] == ["minimum"] * localized + ["weights"]
         assert 2.0 * (1 - 1e-9) < sum(r.count * r.cost for r in report.releases) <= 2.0
     assert len(set(found)) == 1
+
+
+class _Elsewhere:
+    """Rows on workers, some of which compute exp otherwise: off in the last bit of one number in twenty."""
+
+    shared = False
+
+    def __init__(self, rows, mixed_from, monkeypatch):
+        self._rows, self._left, self._monkeypatch = rows, mixed_from, monkeypatch
+
+    def __getattr__(self, name):
+        return getattr(self._rows, name)
+
+    def total(self, kernel):
+        with self._monkeypatch.context() as patch:
+            if self._left <= 0:
+                exp = losses.exp
+                patch.setattr(
+                    losses, "exp", lambda x: np.where(np.sin(1e6 * x) > 0.98, np.nextafter(exp(x), 1), exp(x))
+                )
+            self._left -= 1
+            return self._rows.total(kernel)
+
+
+@pytest.mark.parametrize("mixed_from", [0, 25, 10**9])
+def test_workers_that_compute_other_bits_are_refused(mixed_from, monkeypatch):
+    """The integer of a row at a point must be the same in every pass, or the number of proposals shows in the draw."""
+    (*_, w) = ExponentialSampling(longest=1.5).iterates(problem(2.0), Logistic(), L2(0.0), (3,))
+    private = problem(2.0)
+    private._rows = _Elsewhere(private._rows, mixed_from, monkeypatch)
+    draw = ExponentialSampling(longest=1.5).iterates(private, Logistic(), L2(0.0), (3,))
+    if mixed_from < 10**9:
+        with pytest.raises(RuntimeError, match=r"other last bits .* mechanism='noise'"):
+            list(draw)
+        assert private._rows._left < 0
+    else:
+        assert list(draw)[-1].tobytes() == w.tobytes()
 
 
 def test_with_a_large_epsilon_it_comes_near_the_minimum():

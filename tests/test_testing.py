@@ -1,6 +1,6 @@
 """The checks themselves: what they accept, and that each catches the bug it is there for.
 
-check_loss is tested with the losses, check_query with the queries, check_mechanism in test_check_mechanism.
+check_loss is tested with the losses too, check_query with the queries, check_mechanism in test_check_mechanism.
 """
 
 import dataclasses
@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from noisy_descent import NoisyDescent
 
 from dpsk.data import ArrayRows, PrivateData
-from dpsk.losses import HuberHinge, OneVsRest
-from dpsk.testing import check_rows, check_solver, find_peeks
+from dpsk.losses import HuberHinge, Logistic, OneVsRest, Softmax
+from dpsk.testing import check_loss, check_rows, check_solver, find_peeks
+from dpsk.testing.common import places
 
 
 def test_check_rows_accepts_a_backend_outside_the_package():
@@ -160,3 +161,86 @@ def test_a_solver_must_be_frozen():
 
     with pytest.raises(AssertionError, match="frozen"):
         check_solver(Loose())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Placed(Logistic):
+    """A loss whose last bit depends on where a margin lies, as that of NumPy's exp does on some processors."""
+
+    how: str = "backwards"
+    part: str = "slope"
+
+    def _off(self, part, margin):
+        noticed = {
+            "not": False,
+            "backwards": margin.strides[0] < 0,
+            "apart": abs(margin.strides[0]) > margin.itemsize,
+            "address": margin.ctypes.data % 32 == 8,
+            "length": len(margin) == 69,
+            "tail": np.arange(len(margin)) >= len(margin) // 8 * 8,
+            "single": margin.dtype == np.float32 and margin.strides[0] < 0,
+        }[self.how]
+        return np.where(noticed & (part == self.part), 1 + 2.0**-20, 1.0).astype(margin.dtype)
+
+    def phi(self, margin):
+        return super().phi(margin) * self._off("phi", margin)
+
+    def slope(self, margin):
+        return super().slope(margin) * self._off("slope", margin)
+
+    def curvature(self, margin):
+        return super().curvature(margin) * self._off("curvature", margin)
+
+
+def test_check_loss_accepts_a_loss_that_does_not_look_at_memory():
+    check_loss(_Placed("not"))
+
+
+@pytest.mark.parametrize("part", ["phi", "slope", "curvature"])
+@pytest.mark.parametrize("how", ["backwards", "apart", "address", "length", "tail", "single"])
+def test_check_loss_catches_one_whose_bits_depend_on_the_place_of_a_row(how, part):
+    with pytest.raises(AssertionError, match=f"{part}.* depends on (where|other rows)"):
+        check_loss(_Placed(how, part))
+
+
+@dataclasses.dataclass(frozen=True)
+class _PlainSums(Softmax):
+    """Sums over classes by NumPy, which adds in another order where classes lie apart."""
+
+    part: str = "value"
+
+    def of_margins(self, margins):
+        if self.part != "value":
+            return super().of_margins(margins)
+        top = margins.max(axis=1)
+        return top + np.log(np.exp(margins - top[:, None]).sum(axis=1))
+
+    def derivative(self, scores, y):
+        if self.part != "derivative":
+            return super().derivative(scores, y)
+        p = np.exp(scores - scores.max(axis=1)[:, None])
+        p /= p.sum(axis=1)[:, None]
+        p[np.arange(len(y)), y] -= 1
+        return p
+
+
+@pytest.mark.parametrize("part", ["value", "derivative"])
+def test_check_loss_catches_sums_over_classes_in_an_order_that_depends_on_the_array(part):
+    with pytest.raises(AssertionError, match=f"{part}.* depends on (where|other rows)"):
+        check_loss(_PlainSums(17, part), n_classes=17)
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 3)])
+def test_places_hold_the_same_numbers_in_other_strides_orders_and_addresses(shape):
+    numbers = np.random.default_rng(0).normal(size=shape)
+    strides, addresses = set(), set()
+    for where, place in places(numbers):
+        assert np.array_equal(place, numbers), where
+        strides.add(place.strides)
+        addresses.add(place.ctypes.data % 64 // 8)
+        assert place.flags.aligned or where == "1 bytes on"
+    assert {step[0] // 8 < 0 for step in strides} == {False, True}
+    assert len(addresses) >= 4
+    if len(shape) == 2:
+        assert any(abs(down) < abs(across) for down, across in strides)
+        assert any(across < 0 for _, across in strides)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ..mechanisms.exact import Floats, Integers
 from .columns import Columns
-from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, power_of_two_above
+from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "compact", "require_rows"]
+__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "blocks_of", "compact", "require_rows"]
 
 _GRID = 2.0**-UNIT_BITS
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
@@ -24,6 +24,8 @@ _FLOAT_COLUMNS = 2 ** (53 - 2 * UNIT_BITS) // 4  # squares of so many entries, r
 _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
 _BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
 _BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
+_CHUNK_ENTRIES = 2**20  # about as many stay in a larger cache from one product to the next
+_FEWEST_ROWS = 1024  # of a chunk: fewer take longer to get at than to sum
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
 
 
@@ -51,8 +53,8 @@ class ArrayRows(ChunkRows):
     row_major : bool
         Whether dense rows lie side by side, which makes drawing batches several times faster, rather than columns,
         which makes products some percent faster.
-    chunk_rows : int
-        Rows per chunk, at most ``CHUNK_ROWS``.
+    chunk_rows : int or None
+        Rows per chunk, at most ``CHUNK_ROWS``; None for as many as are summed fastest (:func:`blocks_of`).
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class ArrayRows(ChunkRows):
         data_norm: float | None = None,
         columns: Columns | None = None,
         row_major: bool = False,
-        chunk_rows: int = CHUNK_ROWS,
+        chunk_rows: int | None = None,
     ) -> None:
         y = np.array(y)
         if X.ndim != 2 or y.shape != (X.shape[0],):
@@ -76,7 +78,7 @@ class ArrayRows(ChunkRows):
         y = y.astype(np.float64 if n_classes is None else np.intp)
         y.flags.writeable = False
         require_rows(X.shape[0])
-        if not 1 <= chunk_rows <= CHUNK_ROWS:
+        if chunk_rows is not None and not 1 <= chunk_rows <= CHUNK_ROWS:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
         if data_norm is not None and not 0 < data_norm < LARGEST_ENTRY:
             raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
@@ -87,6 +89,8 @@ class ArrayRows(ChunkRows):
         self._placement = None if columns is None else _Placement(columns, self._order)
         mapped = isinstance(X, np.memmap)
         X = compact(X)
+        if chunk_rows is None:
+            chunk_rows = _chunk_rows(X)
         if columns is not None and sp.issparse(X):  # centring is subtracted after the product
             chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
         bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
@@ -132,8 +136,7 @@ class ArrayRows(ChunkRows):
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
-        mantissa, exponent = np.frexp(largest)
-        exponent = np.where(largest > 0, exponent - (mantissa == 0.5), 0)
+        _, exponent = octaves(largest)
         floor = 0 if self._fit_intercept else -500
         return np.ldexp(1.0, np.maximum(exponent, floor))
 
@@ -205,7 +208,7 @@ class _Placement:
         centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
         self.offset = np.rint(centre * self.steps)
         farthest = np.maximum(columns.factor * (1 + np.abs(centre)), self.scale * _GRID)
-        self.reach = 2.0 ** np.ceil(np.log2(farthest))
+        self.reach = np.ldexp(1.0, octaves(farthest)[1])
         self.longest = float(np.linalg.norm(columns.factor * (1 + np.abs(centre))))
 
     def units(self, X: Matrix) -> tuple[Matrix, Floats, Floats, Floats | None]:
@@ -292,6 +295,20 @@ def compact(X: Matrix) -> Matrix:
     if not isinstance(X, np.memmap) and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
         return _compressed(X)
     return X
+
+
+def blocks_of(X: Matrix) -> Iterator[slice]:
+    """Yield slices of rows that are worked on at a time."""
+    rows, n = _chunk_rows(X), X.shape[0]
+    return (slice(a, min(a + rows, n)) for a in range(0, n, rows))
+
+
+def _chunk_rows(X: Matrix) -> int:
+    """Return how many rows are summed at a time: what is computed of each, and dense rows themselves, stay in cache."""
+    rows = CENTRED_CHUNK_ROWS
+    while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * X.shape[1] > _CHUNK_ENTRIES:
+        rows //= 2
+    return rows
 
 
 def _few_rows(entries: int, n_columns: int) -> int:

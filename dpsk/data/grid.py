@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from ..mechanisms.base import positive
-from ..mechanisms.exact import Floats
+from ..mechanisms.exact import Floats, Integers
 
 __all__ = [
     "CENTRED_CHUNK_ROWS",
@@ -33,6 +33,7 @@ __all__ = [
     "UNIT_BITS",
     "WEIGHT_BITS",
     "check_clip",
+    "octaves",
     "power_of_two_above",
     "weights_on_grid",
 ]
@@ -56,6 +57,13 @@ def power_of_two_above(x: float) -> float:
     """Return the smallest power of two that is >= x > 0."""
     mantissa, exponent = math.frexp(x)
     return math.ldexp(1.0, exponent - (mantissa == 0.5))
+
+
+def octaves(x: Floats) -> tuple[Floats, Integers]:
+    """Return x > 0 as mantissa in (1/2, 1] times a power of two: exact, unlike a logarithm. 0 is 0 times 2^0."""
+    mantissa, exponent = np.frexp(x)
+    power = mantissa == 0.5
+    return np.where(power, 1.0, mantissa), exponent - power
 
 
 def weights_on_grid(w: Floats, spacing: float = 0.0) -> tuple[Floats, float]:

@@ -32,7 +32,8 @@ class Statistic(ABC):
     """A vector of integers that rows determine, and how far one row can move it.
 
     It sees rows, so it belongs to the trusted core. ``unit`` is what one integer stands for, a power of two that
-    depends on public facts only.
+    depends on public facts only. On a cluster a row's part may depend on the kind of processor that computes it, in
+    last bits of exp and log: a sensitivity must hold whatever these are, and not ask for the same ones in two passes.
     """
 
     label: str

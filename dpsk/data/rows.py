@@ -121,9 +121,18 @@ class Chunk:
         """Return the chunk itself: it is in memory."""
         return self
 
+    def part(self, rows: slice) -> Chunk:
+        """Return a chunk of neighbours, without memory: a view of dense rows, which costs nothing."""
+        constant = None if self.constant is None else self.constant[rows]
+        units, scale, norm, y = self.units[rows], self.scale[rows], self.norm[rows], self.y[rows]
+        return Chunk(units, constant, scale, norm, y, self.n_classes, offset=self.offset)
+
     def take(self, indices: Integers) -> Chunk:
         """Return a chunk of these rows, without memory."""
-        units = self.units[indices] if sp.issparse(self.units) else self.units.take(indices, axis=0)
+        if sp.issparse(self.units) or not self.units.flags.f_contiguous:
+            units = self.units[indices] if sp.issparse(self.units) else self.units.take(indices, axis=0)
+        else:  # column by column: NumPy would turn all rows into a copy that lies row by row first
+            units = self.units.T.take(indices, axis=1).T
         scale, norm, y, *constant = np.ascontiguousarray(self._facts.take(indices, axis=0).T)
         y = y.astype(self.y.dtype)
         return Chunk(units, constant[0] if constant else None, scale, norm, y, self.n_classes, offset=self.offset)
@@ -176,7 +185,7 @@ class Chunk:
         """Return the rows with every entry squared, on the same grid, without intercept and memory."""
         if self.offset is not None or self.constant is not None:
             raise ValueError("only rows without offset and intercept can be squared")
-        squares = self.units.copy()
+        squares: Matrix = self.units.copy() if sp.issparse(self.units) else self.units.copy(order="K")
         if sp.issparse(squares):
             squares.data *= squares.data * np.repeat(self.scale, np.diff(squares.indptr))
             steps = np.trunc(squares.data * 2.0**UNIT_BITS).astype(np.int64)

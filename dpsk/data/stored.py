@@ -16,25 +16,13 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
 from ..mechanisms.exact import Integers
-from .arrays import ArrayRows, require_rows
-from .grid import CENTRED_CHUNK_ROWS
+from .arrays import ArrayRows, blocks_of, require_rows
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
 
 __all__ = ["Scratch", "StoredRows", "blocks_of", "require_room"]
 
-_BLOCK_ENTRIES = 2**20  # of rows that are turned into floats at a time: they stay in cache
-_FEWEST_ROWS = 1024
 _ALIGNMENT = 64
 _ELSEWHERE = "Set the environment variable TMPDIR to a folder with more room before Python starts"
-
-
-def blocks_of(X: Matrix) -> Iterator[slice]:
-    """Yield slices of rows that are worked on at a time."""
-    n, d = X.shape
-    rows = CENTRED_CHUNK_ROWS
-    while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * d > _BLOCK_ENTRIES:
-        rows //= 2
-    return (slice(a, min(a + rows, n)) for a in range(0, n, rows))
 
 
 def require_room(n_bytes: float) -> None:

@@ -120,6 +120,10 @@ class _AdaptiveGradientClassifier(PrivateClassifier):
             return Budget.of(self.epsilon, self.delta, currency=ZCDP(), conversion=self.conversion)
         return super()._budget(facts)
 
+    @property
+    def _row_major(self) -> bool:  # type: ignore[override]
+        return self.batch_size is not None
+
     def _solver(self) -> AdaptiveGradient:
         return AdaptiveGradient(
             splits=self.splits,

@@ -32,6 +32,7 @@ _HOPELESS = 1e-5  # expected acceptance below which a draw is refused
 _FINE = 2.0**-14  # the grid, in units of the narrowest standard deviation that there can be
 _LOST = 1e-3  # of an exponent, to rounding losses down to integers
 _BATCH = 128  # proposals at a time
+_PROBES = 4096  # margins at which workers have to compute the same losses
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class SampledWeights(NoisyQuery):
     A: by two coins, the first for the part of it that needs no pass over the rows. Exponents are fractions, so
     the coins are those of infinitely many bits. c, H and A depend on the rows, and decide how long it takes, but not
     what is drawn.
+
+    All that asks for one thing of the losses as computed: the integer of a row at a point is the same in every pass.
+    Otherwise the draw would tell how many proposals there had been, and no theorem covers that. In one process it is
+    the same (:mod:`dpsk.elementwise`). Elsewhere a worker is refused whose processor or libraries give the losses other
+    bits than those here at any of 4,096 margins.
 
     The number of proposals depends on the rows: timing is outside of the threat model. It ends with probability 1. A
     lower bound on the chance of a proposal, from public facts (around a centre: for all but a thousandth of centres),
@@ -201,6 +207,7 @@ class _Draw:
         self.what, self._rows, objective, p = what, rows, what.objective, what.n_parameters
         self._sums = SumOverRows(objective, rows)
         self._centre = np.zeros(p) if what.centre is None else np.array(what.centre)
+        self._expected = None if rows.shared else _probed(what)
         largest = what.radius * 2
         self._c = np.rint(self._minimum(1e-2 / (largest * what.strength)) / what.grid).astype(np.int64)
         at = self._c.astype(np.float64) * what.grid
@@ -291,8 +298,14 @@ class _Draw:
         what, sums, centre = self.what, self._sums, self._centre[:, None]
         one, w = what.objective.one, (k.astype(np.float64) * what.grid)[:, None]
         lowest = float(one.phi(np.array([what.objective.longest * what.radius]))[0])
+        expected = self._expected
 
         def losses(chunk: Chunk) -> Integers:
+            if expected is not None and not np.array_equal(_probed(what), expected):
+                raise RuntimeError(
+                    "this worker computes losses with other last bits than the process that draws: take workers with "
+                    "the same processor and libraries, or mechanism='noise'"
+                )
             values = one.phi(chunk.y * sums.scores(chunk, w)[:, 0]) - lowest
             if what.localized:  # less those at the centre
                 values += lowest + what.unit * what.top / 2 - one.phi(chunk.y * sums.scores(chunk, centre)[:, 0])
@@ -323,3 +336,8 @@ class _Draw:
         for i in np.flatnonzero(heads & inside):
             exact = sum((Fraction(abs(e), t) for e, t in zip(d[i].tolist(), self._scales, strict=True)), Fraction(0))
             yield points[i], Fraction(first[i]), exact
+
+
+def _probed(what: SampledWeights) -> Floats:
+    """Return the losses at margins all over the range: public numbers by which processors can be told apart."""
+    return what.objective.one.phi(np.linspace(-1, 1, _PROBES) * (what.objective.longest * what.radius))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..data.grid import check_clip, power_of_two_above, weights_on_grid
+from ..data.grid import check_clip, octaves, power_of_two_above, weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk
 from ..losses import Loss, MarginLoss, OneVsRest, check_weights, sum_of_classes
@@ -103,7 +103,7 @@ class HessianSum(Query):
     def __call__(self, chunk: Chunk) -> Integers:
         curvatures = self._curvatures(chunk)
         n_blocks = curvatures.shape[1]
-        factor = 2.0 ** (_ROW_BITS - np.ceil(np.log2(chunk.norm)))
+        factor = np.ldexp(1.0, _ROW_BITS - octaves(chunk.norm)[1])
         size = chunk.scale / factor
         most = self.clip * (1 - 2.0**-30) / self.unit
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.grid import octaves
 from ..data.private import Query
 from ..data.rows import Chunk, RawChunk
 from ..mechanisms.base import Sensitivity
@@ -15,13 +16,7 @@ from ..mechanisms.exact import Floats, Integers
 __all__ = ["EntryCounts", "Magnitudes", "Positions", "RowNorms"]
 
 _WEIGHT_BITS = 16
-
-
-def octaves(x: Floats) -> tuple[Floats, Integers]:
-    """Return x > 0 as mantissa in (1/2, 1] times a power of two: exact, unlike a logarithm."""
-    mantissa, exponent = np.frexp(x)
-    power = mantissa == 0.5
-    return np.where(power, 1.0, mantissa), exponent - power
+_QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends within (1/2, 1]
 
 
 class RowNorms(Query):
@@ -39,7 +34,7 @@ class RowNorms(Query):
     label = "row norms"
     unit = 1.0
     lowest, highest = -64, 64
-    norms = 2.0 ** (np.arange(4 * lowest, 4 * highest + 1) / 4)
+    norms = np.append(2.0**lowest, np.multiply.outer(np.ldexp(1.0, np.arange(lowest, highest) + 1), _QUARTERS))
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         if adjacency == "replace":
@@ -48,8 +43,7 @@ class RowNorms(Query):
 
     def __call__(self, chunk: Chunk | RawChunk) -> Integers:
         mantissa, exponent = octaves(chunk.norms)
-        # (1/2, 1] in four: the upper ends of the first three
-        quarter = np.searchsorted(2.0 ** np.array([-0.75, -0.5, -0.25]), mantissa)
+        quarter = np.searchsorted(_QUARTERS, mantissa)
         bins = 4 * (exponent.astype(np.int64) - 1 - self.lowest) + quarter + 1
         bins[chunk.norms == 0] = 0
         return np.bincount(np.clip(bins, 0, len(self.norms) - 1), minlength=len(self.norms)).astype(np.int64)

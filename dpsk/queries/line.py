@@ -131,7 +131,8 @@ _room = _Room()
 class _MarginTable:
     """A clipped margin loss as integers on an even grid of margins; constant beyond both ends.
 
-    The table itself is the loss that is summed: a function of a row's margin alone, the same bits on every processor.
+    The table itself is the loss that is summed: a function of a row's margin alone. Each process makes its own, with
+    the same bits unless a processor's ``exp`` takes a value to the other side of an integer by its last bit.
     """
 
     low: float

@@ -51,11 +51,11 @@ class Moments(Query):
         rows = max(1, _BLOCK_ENTRIES // self.n_features)
         if isinstance(chunk.units, np.ndarray) and len(chunk) > rows:  # a few rows at a time: they stay in cache
             starts = range(0, len(chunk), rows)
-            parts = (self(chunk.take(np.arange(a, min(a + rows, len(chunk))))) for a in starts)
+            parts = (self(chunk.part(slice(a, a + rows))) for a in starts)
             total: Integers = sum(parts, start=np.zeros(2 * self.n_features, dtype=np.int64))
             return total
         squares = chunk.squared()
-        norm = np.hypot(chunk.norm, squares.norm) * (1 + 2.0**-40)
+        norm = np.sqrt(np.square(chunk.norm) + np.square(squares.norm)) * (1 + 2.0**-40)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)
         weights = np.trunc(np.minimum(2.0**UNIT_BITS, limit))
         return np.concatenate([chunk.total(weights), squares.total(weights)])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data.rows import Chunk, Line, Rows
+from ..elementwise import exp
 from ..losses import MarginLoss
 from ..mechanisms.base import positive
 from ..mechanisms.exact import Floats, Integers
@@ -169,7 +170,7 @@ class _TiltedOverRows(SumOverRows):
 
         sums = self._rows.total(weights)
         # those that left have no loss; below 1/4 is only what is too far away for tops to be told
-        self._totals = np.maximum(total_of(sums[:, :2]) + (what.n_rows - sums[:, 2]) * np.exp(-tops), 0.25)
+        self._totals = np.maximum(total_of(sums[:, :2]) + (what.n_rows - sums[:, 2]) * exp(-tops), 0.25)
 
     def _narrowed(self, line: Line, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return the ends of the last of many bins between these that holds the tilted loss of a row."""
@@ -186,7 +187,7 @@ class _TiltedOverRows(SumOverRows):
         return low + (last + 1) * width, low + last * width
 
     def _weights(self, losses: Floats, top: float) -> Floats:
-        weights: Floats = np.exp(np.minimum(self._what.tilt * losses - top, 0.0))
+        weights: Floats = exp(np.minimum(self._what.tilt * losses - top, 0.0))
         return weights
 
     def _losses(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[Floats]:

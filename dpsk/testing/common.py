@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ERROR_PROBABILITY", "Array", "heavy_tailed", "random_labels", "require"]
+__all__ = ["ERROR_PROBABILITY", "Array", "heavy_tailed", "places", "random_labels", "require"]
 
 Array: TypeAlias = NDArray[Any]
 
@@ -33,3 +35,24 @@ def heavy_tailed(n: int, d: int, rng: np.random.Generator) -> Array:
     huge = rng.random(n) < 0.1
     x[huge, rng.integers(d, size=huge.sum())] = 1e300
     return x
+
+
+def places(values: Array) -> Iterator[tuple[str, Array]]:
+    """Yield an array of one or two dimensions in other places of memory: what a computation of it must not notice."""
+    for where, place in _rooms(values):
+        place[...] = values
+        yield where, place
+
+
+def _rooms(like: Array) -> Iterator[tuple[str, Array]]:
+    n, *columns = like.shape
+    for address in (1, *range(8, 65, 8)):
+        room = np.zeros(like.nbytes + address, dtype=np.uint8)[address:]
+        yield f"{address} bytes on", room.view(like.dtype).reshape(like.shape)
+    for step in (2, 3, 8, -1, -2, -5):
+        yield f"at every {step}. place", np.zeros((abs(step) * n, *columns), like.dtype)[::step][:n]
+    for order, step in product("CF", (1, 2, -1, -3) if columns else ()):
+        wide = n, abs(step) * columns[0]
+        across = (np.zeros(wide, like.dtype) if order == "C" else np.zeros(wide[::-1], like.dtype).T)[:, ::step]
+        yield f"in order {order} at every {step}. column", across
+        yield f"in order {order} at every {step}. column, the last row first", across[::-1]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 
 from ..losses import Loss, MarginLoss
-from .common import random_labels, require
+from .common import Array, places, random_labels, require
 
 __all__ = ["check_loss"]
 
 
 def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> None:
-    """Check values, derivatives, constants and overflow of a loss.
+    """Check values, derivatives, constants and overflow of a loss, and that a row's do not depend on its place.
 
     ``n_classes`` is None for scores of shape (n,) with labels -1/+1, K for scores (n, K) with labels 0..K-1.
     """
@@ -43,6 +45,8 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
             require(np.isfinite(together).all(), f"{name}.{part} is not finite for scores near 2**93")
             alone = np.concatenate([function(few[i : i + 1], labels[i : i + 1]) for i in range(50)])
             require(np.array_equal(together, alone), f"{name}.{part} of a row depends on other rows")
+
+    _check_places(loss, np.concatenate([scores[:600], few]), np.concatenate([y[:600], labels]))
 
     norm = np.abs(slope) if n_classes is None else np.linalg.norm(slope, axis=1)
     require(norm.max() <= loss.lipschitz * (1 + 1e-12), f"{name}.lipschitz is {loss.lipschitz}, seen {norm.max()}")
@@ -83,6 +87,45 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
                 loss.curvature(scores) * np.exp(-loss.decay * abs(distance)),
             )
             require((ahead >= least * (1 - 1e-9)).all(), f"{name}.decay is {loss.decay}, but phi'' falls faster")
+
+
+def _check_places(loss: Loss, scores: Array, y: Array) -> None:
+    """Check that what a row gets has the same bits wherever its score lies in memory, and whatever lies around it."""
+
+    def of_rows(part: str, numbers: Array, *labels: Array) -> None:
+        def function(at: Array, rows: slice) -> Array:
+            found: Array = getattr(loss, part)(at, *(label[rows] for label in labels))
+            return found
+
+        _check_place(f"{loss!r}.{part}", function, numbers)
+
+    for part in ("value", "derivative", "second_derivative"):
+        of_rows(part, scores, y)
+    if isinstance(loss, MarginLoss):
+        steepness = np.abs(scores) + 2.0**-20
+        parts = {"phi": scores, "slope": scores, "curvature": scores}
+        if loss.corner(steepness) is not None:
+            parts["corner"] = steepness
+        for part, numbers in parts.items():
+            of_rows(part, numbers)
+            of_rows(part, numbers.astype(np.float32))  # as a line search takes them
+
+
+def _check_place(name: str, function: Callable[[Array, slice], Array], numbers: Array) -> None:
+    remedy = "take exp, log and log1p from dpsk.elementwise, and add up classes with dpsk.losses.sum_of_classes"
+    with np.errstate(all="ignore"):
+        expected = function(numbers, slice(None))
+        for where, place in places(numbers):
+            require(
+                np.array_equal(function(place, slice(None)), expected, equal_nan=True),
+                f"{name} depends on where numbers lie in memory ({where}): {remedy}",
+            )
+        for n, first in product(range(1, 71), (0, 1, 3, 590)):
+            rows = slice(first, first + n)
+            require(
+                np.array_equal(function(numbers[rows], rows), expected[rows], equal_nan=True),
+                f"{name} of a row depends on other rows, or on how many there are: {remedy}",
+            )
 
 
 def _check_flattened(loss: MarginLoss, rng: np.random.Generator) -> None:

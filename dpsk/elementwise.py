@@ -1,0 +1,40 @@
+"""Exponentials and logarithms of arrays whose bits depend on the number at each place, not on the place.
+
+NumPy computes these functions for several numbers at once where the processor can, and one by one where it cannot: for
+an array that is read backwards, for instance. The two ways differ in the last bit. What a row adds to a sum must be a
+function of that row alone, so the modules that see rows take these functions from here, and hand NumPy only arrays
+that lie in memory without gaps, in order.
+
+The bits still depend on the processor and on the C library: on a machine with AVX-512 `exp` differs from that of one
+without in the last bit of about one number in twenty. Sums, differences, products, quotients, square roots and
+roundings do not: IEEE 754 fixes every bit of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["exp", "log", "log1p"]
+
+
+def exp(x: Any) -> Any:
+    """Return e^x of every number."""
+    return np.exp(_in_order(x))
+
+
+def log(x: Any) -> Any:
+    """Return the natural logarithm of every number."""
+    return np.log(_in_order(x))
+
+
+def log1p(x: Any) -> Any:
+    """Return the natural logarithm of 1 + x of every number."""
+    return np.log1p(_in_order(x))
+
+
+def _in_order(x: Any) -> Any:
+    """Return an array that lies in memory without gaps: the one given if it does, or a copy."""
+    x = np.asarray(x)
+    return x if x.flags.forc and x.flags.aligned else np.array(x, order="C")
