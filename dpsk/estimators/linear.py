@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.utils.metaestimators import available_if
 
-from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax
+from ..elementwise import exp, log
+from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax, sum_of_classes
 from ..mechanisms.exact import Floats
 from .blocks import by_blocks
 
@@ -24,17 +25,6 @@ def loss_named(name: str, n_classes: int) -> Loss:
         return Logistic() if n_classes == 2 else Softmax(n_classes)
     hinge = Hinge() if name == "hinge" else HuberHinge()
     return hinge if n_classes == 2 else OneVsRest(hinge, n_classes)
-
-
-def _below_zero(scores: Floats) -> Floats:
-    """Return the scores of each row less the largest of them, class beside class."""
-    return np.ascontiguousarray(scores - scores.max(axis=1, keepdims=True))
-
-
-def _total(odds: Floats) -> Floats:
-    """Return the sum over classes, one after the other: for each row in the same order, whatever the others are."""
-    total: Floats = sum(odds.T, start=np.zeros(len(odds)))
-    return total
 
 
 class Probabilities:
@@ -57,8 +47,8 @@ class Probabilities:
         scores = self._log_odds(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
-        odds = np.exp(_below_zero(scores))
-        return odds / _total(odds)[:, None]
+        odds = exp(scores - scores.max(axis=1, keepdims=True))
+        return odds / sum_of_classes(odds)[:, None]
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Floats:
@@ -66,8 +56,8 @@ class Probabilities:
         scores = self._log_odds(X)
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
-        scores = _below_zero(scores)
-        return scores - np.log(_total(np.exp(scores)))[:, None]
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return scores - log(sum_of_classes(exp(scores)))[:, None]
 
 
 def _is_log_loss(self: Any) -> bool:
