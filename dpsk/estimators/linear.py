@@ -47,7 +47,7 @@ class Probabilities:
         scores = self._log_odds(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
-        odds = exp(scores - scores.max(axis=1, keepdims=True))
+        odds: Floats = exp(scores - scores.max(axis=1, keepdims=True))
         return odds / sum_of_classes(odds)[:, None]
 
     @by_blocks
@@ -57,7 +57,8 @@ class Probabilities:
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         scores = scores - scores.max(axis=1, keepdims=True)
-        return scores - log(sum_of_classes(exp(scores)))[:, None]
+        logarithms: Floats = scores - log(sum_of_classes(exp(scores)))[:, None]
+        return logarithms
 
 
 def _is_log_loss(self: Any) -> bool:
