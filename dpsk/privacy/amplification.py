@@ -16,8 +16,9 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from . import conversions
-from .costs import Cost
+from .costs import Cost, sum_above
 from .currencies import Currency, RenyiDP
+from .rounding import LEAST
 
 __all__ = [
     "SCHEMES",
@@ -35,7 +36,7 @@ SCHEMES = ("poisson", "without-replacement")
 
 def _rounded_up(value: float, order: float = 2) -> float:
     """Cover the rounding of gammaln, which grows with the order, and of the rate."""
-    return value * (1 + 1e-9 + 1e-14 * order)
+    return max(value * (1 + 1e-10 + 1e-13 * order), LEAST)
 
 
 Curve = Callable[[int], float]
@@ -176,7 +177,7 @@ class BatchCost:
 
     @property
     def epsilon(self) -> float:
-        return sampled_epsilon(self.sampling.rate, math.fsum(cost.epsilon for cost in self.costs))
+        return sampled_epsilon(self.sampling.rate, sum_above(*(cost.epsilon for cost in self.costs)))
 
     @property
     def rho(self) -> float:
@@ -215,7 +216,7 @@ def _batch_rdp(batch: BatchCost, order: float) -> float:
     if math.isfinite(batch.epsilon):
         bounds.append(conversions.pure_rdp(order, batch.epsilon))
     if sampling.rate < 1 and sampling.scheme == "without-replacement":
-        pure = math.fsum(cost.epsilon for cost in batch.costs)
+        pure = sum_above(*(cost.epsilon for cost in batch.costs))
         bounds.append(without_replacement_rdp(int(order), sampling.rate, together, pure))
     elif sampling.rate < 1:
         pair = together(order, dominating=True)

@@ -17,6 +17,7 @@ from scipy.special import log_ndtr
 from . import conversions
 from .costs import Cost, positive_integer
 from .currencies import needs_delta, single_row_only
+from .rounding import up
 
 __all__ = ["ObjectiveDP", "PerturbedMinimaCost"]
 
@@ -94,7 +95,8 @@ class PerturbedMinimaCost:
             moments = np.logaddexp.reduce([0.0, *[math.log(2) + a * (a - 1) * s * s / 8], a * (a - 1) * s * s / 2])
         else:
             moments = np.logaddexp(log_ndtr(-s / 2), a * (a - 1) * s * s / 2 + log_ndtr((a - 0.5) * s))
-        return float(self.log_determinant + self.n_minima * moments / (a - 1) + a * self.shift**2 / 2)
+        moments = float(moments) + 2.0**-50  # the rounding of a logarithm near 0
+        return up(self.log_determinant + self.n_minima * moments / (a - 1) + a * self.shift**2 / 2)
 
     def dominating_rdp(self, order: float) -> float:
         return math.inf
@@ -111,8 +113,9 @@ def _delta(epsilon: float, limit: float, least: float, log_determinant: float, n
     total = 0.0
     for quarters, count in _corners(n_minima, replaced):
         missing = quarters / (4 * n_minima) * least
-        total += count * conversions.gaussian_delta(left, math.sqrt(max(limit - missing, 0.0)))
-    return min(1.0, total)
+        kept = max(limit - missing, 0.0) + limit * 2.0**-50  # the rounding of a difference
+        total += count * conversions.gaussian_delta(left, math.sqrt(kept))
+    return min(1.0, up(total))
 
 
 @lru_cache(maxsize=64)
@@ -156,7 +159,7 @@ class ObjectiveDP:
     @classmethod
     def plan(cls, epsilon: float, delta: float, log_determinant: float, n_minima: int, *, replaced: bool) -> Self:
         """Return the currency for this promise; minima have to cost two thirds of the limit at least."""
-        needs_delta(cls.name, delta)
+        needs_delta(cls.name, epsilon, delta)
         if not epsilon <= 1e9:
             raise ValueError(
                 f"epsilon={epsilon!r} is too large for objective perturbation: use epsilon=inf for no privacy"
@@ -181,7 +184,7 @@ class ObjectiveDP:
         return cost.mu_squared if planned else math.inf
 
     def limit(self, epsilon: float, delta: float) -> float:
-        needs_delta(self.name, delta)
+        needs_delta(self.name, epsilon, delta)
         return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
