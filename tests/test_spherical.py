@@ -162,7 +162,7 @@ def test_intervals_hold_the_noise_of_every_continuation(size):
         known[rng.integers(n)] = rng.choice([0, 1, 2, 2**50, 2**51, 2**52 - 1, int(known[0])])
         with np.errstate(all="ignore"):
             noise, error = spherical._noise(known.astype(np.float64), size, 1.0, spherical._FLOATS)
-        ends = [(0, 2**64 - 1)[k] for k in rng.integers(2, size=n)] if trial % 2 else rng.integers(2**62, size=n)
+        ends = [(1, 2**64 - 1)[k] for k in rng.integers(2, size=n)] if trial % 2 else rng.integers(2**62, size=n)
         longer = np.array([int(k) << 64 | int(e) for k, e in zip(known, ends, strict=True)], dtype=object)
         exact = enclosed(longer, 116, size)
         if error[0] < 1:
@@ -195,12 +195,14 @@ def test_floats_that_straddle_two_cells_are_not_believed(monkeypatch):
     """With errors made a million million times larger every draw asks for more digits, and gets the same cells."""
     asked, decided = [], spherical._decided
     monkeypatch.setattr(spherical, "_decided", lambda *of: asked.append(1) or decided(*of))
-    plain = [NormGamma(0.5)(np.zeros(3, dtype=np.int64), l2(2.0**20), SeededBits(k)).tolist() for k in range(20)]
+
+    def draws():
+        return [NormGamma(0.5)(np.zeros(3, dtype=np.int64), l2(2.0**20), SeededBits(k)).tolist() for k in range(20)]
+
+    plain = draws()
     assert not asked
     monkeypatch.setattr(spherical, "_FLOATS", dataclasses.replace(spherical._FLOATS, rounding=2.0**-6))
-    assert plain == [
-        NormGamma(0.5)(np.zeros(3, dtype=np.int64), l2(2.0**20), SeededBits(k)).tolist() for k in range(20)
-    ]
+    assert plain == draws()
     assert len(asked) == 20
 
 

@@ -36,9 +36,9 @@ class NormGamma(PureMechanism):
     with shape d and scale l2/epsilon, the direction uniform.
 
     It is drawn exactly. What is released is the cell, of a thousandth of the noise's scale, in which the value with
-    real noise lies: post-processing. The noise is a function of uniform numbers of which some binary digits are known,
-    hence an interval. Where one does not tell the cell, more digits of all numbers are drawn. So the cell is the one that
-    infinitely many digits give: no tail is cut off, and delta is 0.
+    real noise lies: post-processing. The noise is a function of uniform numbers of which some binary digits are
+    known, hence an interval. Where one does not tell the cell, more digits of all numbers are drawn. So the cell is
+    the one that infinitely many digits give: no tail is cut off, and delta is 0.
     """
 
     norm = "l2"
@@ -59,7 +59,8 @@ class NormGamma(PureMechanism):
         with np.errstate(divide="ignore", invalid="ignore"):
             noise, error = _noise(known.astype(np.float64), value.size, scale, _FLOATS)
         small = np.abs(noise) + error < 2.0**61  # also False for nan: then no digit of it is known
-        low, high = _cells(value.ravel(), *(np.where(small, x, 0.0) for x in (noise, error)), cell, np.floor)
+        noise, error = (np.where(small, x, 0.0) for x in (noise, error))
+        low, high = _cells(value.ravel(), noise, error, cell, np.floor)
         if not (small.all() and np.array_equal(low, high)):
             low = _decided(value.ravel(), known.astype(object), scale, cell, bits)
         return low.reshape(value.shape)

@@ -346,8 +346,8 @@ def pure_rho(pure: float) -> float:
 
     Bun & Steinke (2016) prove pure**2/2. Of randomised response, which dominates every pure mechanism, (a - 1) D_a is
     ``g(v) - g(1)`` with ``g(v) = log cosh(sqrt(v) * pure/2)`` and ``v = (2a - 1)**2``. g is concave, because
-    tanh(y)/y falls, so this is at most ``g'(1) * (v - 1) = a (a - 1) pure * tanh(pure/2)``. Nothing less is enough: it is
-    the limit a -> 1.
+    tanh(y)/y falls, so this is at most ``g'(1) * (v - 1) = a (a - 1) pure * tanh(pure/2)``. Nothing less is enough: it
+    is the limit a -> 1.
     """
     _check(pure=pure)
     return up(pure * math.tanh(pure / 2)) if pure else 0.0
@@ -407,7 +407,7 @@ def bounded_range_mu(eta: float) -> float:
     curve of mu-GDP through that point is convex, so it lies below both, for ``mu(t) = Phi^-1(p_t) - Phi^-1(q_t)``. The
     largest is mu(eta/2): mu' has the sign of h(p_t) - h(q_t), where h(x) = phi(z)/(Phi(z) Phi(-z)) at z = Phi^-1(x)
     grows with |x - 1/2|, and for t < eta/2 p_t is farther from 1/2 than q_t. *Proof that h grows*, for z > 0: with
-    A = Phi(z) - 1/2, ``(log h)' = 2 phi A / (1/4 - A^2) - z`` is positive because A^2 + 2 phi A/z exceeds 1/4: it falls to
-    1/4, its derivative being 2 phi (z phi - A)/z^2 and A the integral of a falling phi.
+    A = Phi(z) - 1/2, ``(log h)' = 2 phi A / (1/4 - A^2) - z`` is positive because A^2 + 2 phi A/z exceeds 1/4: it falls
+    to 1/4, its derivative being 2 phi (z phi - A)/z^2 and A the integral of a falling phi.
     """
     return max(pure_mu(eta / 2), LEAST) if eta else 0.0
