@@ -39,6 +39,9 @@ def _rounded_up(value: float, order: float = 2) -> float:
     return max(value * (1 + 1e-10 + 1e-13 * order), LEAST)
 
 
+_MANY = 2**17
+"""At this order and beyond sampling earns nothing: the sums would be too long."""
+
 Curve = Callable[[int], float]
 
 
@@ -193,7 +196,7 @@ class BatchCost:
         """Return the Renyi divergence; it grows with the order, so a fractional one is rounded up."""
         if order == math.inf:
             return self.epsilon
-        return _batch_rdp(self, max(2, math.ceil(order)) if self.sampling.rate < 1 else order)
+        return _batch_rdp(self, max(2, math.ceil(order)) if self.sampling.rate < 1 and order < _MANY else order)
 
     def dominating_rdp(self, order: float) -> float:
         # a sampled release is dominated by a pair that nothing swaps
@@ -215,6 +218,8 @@ def _batch_rdp(batch: BatchCost, order: float) -> float:
     bounds = [whole]
     if math.isfinite(batch.epsilon):
         bounds.append(conversions.pure_rdp(order, batch.epsilon))
+    if order >= _MANY:
+        return min(bounds)
     if sampling.rate < 1 and sampling.scheme == "without-replacement":
         pure = sum_above(*(cost.epsilon for cost in batch.costs))
         bounds.append(without_replacement_rdp(int(order), sampling.rate, together, pure))

@@ -119,7 +119,7 @@ def _check(*, epsilon: float | None = None, delta: float | None = None, **parame
 
 def require_stateable(epsilon: float, delta: float) -> None:
     """Raise ValueError where squares of what this promise buys would be no floats with all their digits."""
-    if 0 < epsilon < SMALLEST or LARGEST < epsilon < math.inf:
+    if not (SMALLEST <= epsilon <= LARGEST or epsilon == math.inf):
         raise ValueError(
             f"epsilon={epsilon!r} must lie between {SMALLEST:g} and {LARGEST:g} where delta is positive: choose one "
             "there, or epsilon=inf for no privacy"

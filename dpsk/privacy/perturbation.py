@@ -17,7 +17,7 @@ from scipy.special import log_ndtr
 from . import conversions
 from .costs import Cost, positive_integer
 from .currencies import needs_delta, single_row_only
-from .rounding import up
+from .rounding import LEAST, up
 
 __all__ = ["ObjectiveDP", "PerturbedMinimaCost"]
 
@@ -86,17 +86,18 @@ class PerturbedMinimaCost:
     @property
     def mu_squared(self) -> float:
         """The Gaussian part: of b and of the noise of the release."""
-        return self.strength**2 + self.shift**2
+        return max(self.strength**2 + self.shift**2, LEAST)
 
     def rdp(self, order: float) -> float:
         """Return the Renyi divergence: the moments of max(0, A) in closed form; of the sum over corners if replaced."""
         a, s = order, self.strength / math.sqrt(self.n_minima)
+        peak = (a * s) * ((a - 1) * s) / 2
         if self.replaced:
-            moments = np.logaddexp.reduce([0.0, *[math.log(2) + a * (a - 1) * s * s / 8], a * (a - 1) * s * s / 2])
+            moments = np.logaddexp.reduce([0.0, math.log(2) + peak / 4, peak])
         else:
-            moments = np.logaddexp(log_ndtr(-s / 2), a * (a - 1) * s * s / 2 + log_ndtr((a - 0.5) * s))
+            moments = np.logaddexp(log_ndtr(-s / 2), peak + log_ndtr((a - 0.5) * s))
         moments = float(moments) + 2.0**-50  # the rounding of a logarithm near 0
-        return up(self.log_determinant + self.n_minima * moments / (a - 1) + a * self.shift**2 / 2)
+        return up(self.log_determinant + self.n_minima * moments / (a - 1) + (a * self.shift) * self.shift / 2)
 
     def dominating_rdp(self, order: float) -> float:
         return math.inf

@@ -3,7 +3,7 @@
 A price, an epsilon or a delta is rounded up, a limit or a strength down, and never by more than is needed to be sure:
 
 * formulas with exponentials, error functions and the like by :data:`MARGIN`. Measured against 50 digits they are off by
-  less than 6e-13 (tests); a root that was searched for is checked with the formula so rounded;
+  less than 1e-12 (tests); a root that was searched for is checked with the formula so rounded;
 * sums of epsilons not at all if a float can hold them, else by one unit in the last place;
 * nothing that is positive is stated below :data:`LEAST`, because floats near 1e-308 lose their digits.
 
