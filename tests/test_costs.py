@@ -100,7 +100,7 @@ def test_pure_mu_lies_below_the_pure_trade_off_and_touches_it(epsilon):
     mu = pure_mu(epsilon)
     for alpha in below + above:
         assert gaussian_trade_off(mu, alpha) <= pure_trade_off(epsilon, alpha) + 1e-13
-    assert gaussian_trade_off(mu, kink) == near(pure_trade_off(epsilon, kink), rel=1e-10)
+    assert gaussian_trade_off(mu, kink) == near(pure_trade_off(epsilon, kink), rel=1e-9)
     assert gaussian_trade_off(0.9 * mu, kink) > pure_trade_off(epsilon, kink) * (1 + 1e-4)
 
 
