@@ -100,7 +100,7 @@ def test_pure_mu_lies_below_the_pure_trade_off_and_touches_it(epsilon):
     mu = pure_mu(epsilon)
     for alpha in below + above:
         assert gaussian_trade_off(mu, alpha) <= pure_trade_off(epsilon, alpha) + 1e-13
-    assert gaussian_trade_off(mu, kink) == near(pure_trade_off(epsilon, kink), rel=1e-11)
+    assert gaussian_trade_off(mu, kink) == near(pure_trade_off(epsilon, kink), rel=1e-9)
     assert gaussian_trade_off(0.9 * mu, kink) > pure_trade_off(epsilon, kink) * (1 + 1e-4)
 
 
@@ -254,7 +254,7 @@ def test_gaussian_rdp_equals_quadrature(mu, order):
 def test_gaussian_delta_equals_quadrature(epsilon):
     mu, cut = 1.4, epsilon / 1.4 + 0.7
     integral = mp.quad(lambda x: mp.npdf(x - mu) - mp.exp(epsilon) * mp.npdf(x), [cut, cut + 2, cut + 6, cut + 30])
-    assert GaussianCost(mu).delta(epsilon) == near(integral, rel=1e-12)
+    assert GaussianCost(mu).delta(epsilon) == near(integral, rel=5e-11)
 
 
 # ------------------------------------------------------------------------------------------- the three classes
@@ -380,4 +380,4 @@ def test_the_symmetric_pair_of_every_cost_dominates_it(order):
         if math.isinf(cost.epsilon):
             assert pair == near(order * cost.mu**2 / 2, rel=1e-14)
         else:
-            assert pair == near(exact_renyi(order, *randomised_response(cost.epsilon)), rel=1e-12)
+            assert pair == near(exact_renyi(order, *randomised_response(cost.epsilon)), rel=1e-11)

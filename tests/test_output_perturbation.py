@@ -362,9 +362,9 @@ def test_other_objectives_keep_the_contract(Estimator, objective, options, cance
 @each
 @each_objective
 def test_other_objectives_take_several_classes(Estimator, objective, iris):
-    model = Estimator(50.0, random_state=0, **objective).fit(*iris)
-    assert model.coef_.shape == (3, 4)
-    assert model.score(*iris) > 0.6
+    models = [Estimator(50.0, random_state=seed, **objective).fit(*iris) for seed in range(3)]
+    assert models[0].coef_.shape == (3, 4)
+    assert np.median([model.score(*iris) for model in models]) > 0.6
 
 
 @each

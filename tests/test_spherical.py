@@ -4,13 +4,16 @@ Statistical tests have fixed seeds, fail correct noise with probability ``ERROR`
 scale.
 """
 
+import dataclasses
 import math
+from decimal import Context, Decimal, localcontext
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.stats import beta, gamma, kstest, laplace
 
-from dpsk.mechanisms import NormGamma, SeededBits, Sensitivity
+from dpsk.mechanisms import NormGamma, SeededBits, Sensitivity, spherical
 from dpsk.privacy import BudgetExhausted, PureCost
 
 ERROR = 1e-9
@@ -107,22 +110,100 @@ def test_a_seed_reproduces_the_noise():
     assert not np.isclose(first, other).any()
 
 
-def test_extreme_bits_give_finite_noise():
-    """Uniform numbers nearest to 0, to 1/2 and to 1."""
+class Given:
+    """These words first, then those of a seed."""
 
-    class Constant:
-        private = False
+    private = False
 
-        def __init__(self, word):
-            self._word = word
+    def __init__(self, *given):
+        self._given, self._then = list(given), SeededBits(0)
 
-        def take(self, n_bytes):
-            return self._word.to_bytes(8, "little") * (n_bytes // 8)
+    def take(self, n_bytes):
+        taken = [self._given.pop(0).to_bytes(8, "little") for _ in range(min(len(self._given), n_bytes // 8))]
+        return b"".join(taken) + self._then.take(n_bytes - 8 * len(taken))
 
-    for word in (0, 2**63 - 1, 2**63, 2**64 - 1):
-        noise = NormGamma(1.0)(np.zeros(3, dtype=np.int64), l2(2.0**30), Constant(word))
-        assert np.isfinite(noise).all()
-        assert np.abs(noise).max() <= 3 * 37 * 2**30
+
+@pytest.mark.parametrize("word", [0, 1, 2**12, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_extreme_bits_give_finite_noise(word, d):
+    """Uniform numbers nearest to 0, to 1/2 and to 1: what they do not decide, further bits do."""
+    noise = NormGamma(1.0)(np.zeros(d, dtype=np.int64), l2(2.0**30), Given(*[word] * 2 * (d + 1)))
+    assert (0 if word == 2**64 - 1 else 1) <= np.abs(noise).max() < 500 * 2**30
+
+
+@pytest.mark.parametrize("zeros", [60, 100, 1000])  # at 60 the length is 42 scales
+def test_no_tail_is_cut_off(zeros):
+    """A uniform number that begins with so many zeros: the length is -log of it, and 37 scales are no limit."""
+    blocks, rest = divmod(zeros - 52, 64)  # 52 in the first word
+    given = [w for _ in range(blocks + 1) for w in (1 << 62, 1 << 63, 0)] + [0, 0, 2 ** (63 - rest)]
+    noise = NormGamma(1.0)(np.zeros(1, dtype=np.int64), l2(2.0**30), Given(*given))
+    assert abs(int(noise[0])) == pytest.approx((zeros + 1) * math.log(2) * 2**30, rel=0.03)
+    assert abs(int(noise[0])) > 37 * 2**30
+
+
+def enclosed(known, digits, size):
+    """The noise of scale 1, by mpmath, for the uniform numbers (known + 1/2)/2^digits."""
+    with mpmath.workprec(digits + 60):
+        u = [(mpmath.mpf(int(k)) + 0.5) / mpmath.mpf(2) ** digits for k in known]
+        pairs = -(-size // 2)
+        radius = [mpmath.sqrt(-mpmath.log(x)) for x in u[pairs : 2 * pairs]]
+        angle = [2 * mpmath.pi * x for x in u[:pairs]]
+        normal = [f(t) * r for f in (mpmath.cos, mpmath.sin) for r, t in zip(radius, angle, strict=True)][:size]
+        length = -mpmath.fsum(map(mpmath.log, u[2 * pairs :])) / mpmath.sqrt(mpmath.fsum(x * x for x in normal))
+        return [x * length for x in normal]
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 40])
+def test_intervals_hold_the_noise_of_every_continuation(size):
+    """Both kinds: floats from 52 digits, decimals from 116; extreme digits among them."""
+    rng, n, closest = np.random.default_rng(size), 2 * size + size % 2, 0.0
+    for trial in range(60):
+        known = rng.integers(0, 2**52, size=n)
+        known[rng.integers(n)] = rng.choice([0, 1, 2, 2**50, 2**51, 2**52 - 1, int(known[0])])
+        with np.errstate(all="ignore"):
+            noise, error = spherical._noise(known.astype(np.float64), size, 1.0, spherical._FLOATS)
+        ends = [(1, 2**64 - 1)[k] for k in rng.integers(2, size=n)] if trial % 2 else rng.integers(2**62, size=n)
+        longer = np.array([int(k) << 64 | int(e) for k, e in zip(known, ends, strict=True)], dtype=object)
+        exact = enclosed(longer, 116, size)
+        if error[0] < 1:
+            off = [abs(float(x - mpmath.mpf(float(z)))) / e for x, z, e in zip(exact, noise, error, strict=True)]
+            assert max(off) <= 1
+            closest = max(closest, *off)
+            assert error.max() < 1e-6 or known.min() < 2**30
+        with localcontext(Context(prec=63)):
+            finer, smaller = spherical._noise(longer, size, Decimal(1), spherical._decimals(116))
+        for x, z, e in zip(exact, finer, smaller, strict=True):
+            with mpmath.workprec(300):
+                assert abs(x - mpmath.mpf(str(z))) <= mpmath.mpf(str(e))
+    assert closest > 0.05, "an error of a twentieth of what is allowed for would be noticed"
+
+
+@pytest.mark.parametrize("bound", [2.0**2, 2.0**24, 3.0 * 2**50])
+def test_further_digits_decide_the_same_cells(bound):
+    """Where floats decide, decimals agree; where they are made not to, the first digits stay."""
+    scale, value = 2 * bound, np.array([5, -(2**40), 0])
+    cell = 1 << max(0, math.frexp(scale)[1] - 10)
+    for seed in range(50):
+        noisy = NormGamma(0.5)(value, l2(bound), SeededBits(seed))
+        known = (spherical.words(7, SeededBits(seed)) >> np.uint64(12)).astype(object)
+        scale = math.nextafter(2 * bound, math.inf)
+        assert noisy.tolist() == spherical._decided(value, known, scale, cell, SeededBits(1)).tolist()
+        assert (noisy % cell == 0).all()
+
+
+def test_floats_that_straddle_two_cells_are_not_believed(monkeypatch):
+    """With errors made a million million times larger every draw asks for more digits, and gets the same cells."""
+    asked, decided = [], spherical._decided
+    monkeypatch.setattr(spherical, "_decided", lambda *of: asked.append(1) or decided(*of))
+
+    def draws():
+        return [NormGamma(0.5)(np.zeros(3, dtype=np.int64), l2(2.0**20), SeededBits(k)).tolist() for k in range(20)]
+
+    plain = draws()
+    assert not asked
+    monkeypatch.setattr(spherical, "_FLOATS", dataclasses.replace(spherical._FLOATS, rounding=2.0**-6))
+    assert plain == draws()
+    assert len(asked) == 20
 
 
 @pytest.mark.parametrize("bad", [math.inf, math.nan, 0.0, -1.0])

@@ -32,8 +32,8 @@ class _Exponents:
         # differences of 64-bit integers need 64 bits without a sign
         self._gaps = scores.astype(np.int64).view(np.uint64) - np.int64(scores.min()).view(np.uint64)
         self._slope = Fraction(strength) / Fraction(reach)
-        # beyond the largest float every gap but 0 means a probability of 0 to all digits
-        self.floats: Floats = self._gaps.astype(np.float64) * float(min(self._slope, Fraction(1e308)))
+        # beyond 1e280 every gap but 0 means a probability of 0 to all digits, and no product overflows
+        self.floats: Floats = self._gaps.astype(np.float64) * float(min(self._slope, Fraction(1e280)))
 
     def exact(self, index: int) -> Refine:
         return exactly(int(self._gaps[index]) * self._slope)

@@ -58,6 +58,8 @@ class AboveThreshold(Mechanism):
         if self.noise not in ("laplace", "gaussian"):
             raise ValueError(f"noise={self.noise!r} must be 'laplace' or 'gaussian'")
         object.__setattr__(self, "length", positive_integer("length", self.length))
+        if not min(self._strengths) > 0:
+            raise ValueError(f"epsilon={self.epsilon!r} is too small to be shared by two noises: use at least 1e-300")
 
     @property
     def _strengths(self) -> tuple[float, float]:

@@ -1,22 +1,29 @@
-"""Spherical noise for pure output perturbation."""
+"""Spherical noise for pure output perturbation, exactly."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Context, Decimal, getcontext, localcontext
+from typing import Any, TypeAlias
 
 import numpy as np
-from scipy.special import ndtri
+from numpy.typing import NDArray
 
 from ..privacy.ledger import BudgetExhausted
 from .base import PureMechanism, Sensitivity
-from .exact import Floats, Integers, words
+from .exact import Integers, words
 from .randomness import Bits
 
 __all__ = ["NormGamma"]
 
 _MAX_BITS = 56
 _CELL_BITS = 10  # what is released is coarser than the noise's scale by so many bits less
+_DIGITS = 52  # of a uniform number, as far as it is known at first
+
+Numbers: TypeAlias = NDArray[Any]
+"""Floats, or decimals of any precision."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +36,10 @@ class NormGamma(PureMechanism):
     epsilon-DP by the triangle inequality (Chaudhuri, Monteleoni & Sarwate 2011). The norm is Gamma distributed
     with shape d and scale l2/epsilon, the direction uniform.
 
-    Unlike all other mechanisms here it is *not* drawn exactly: norm and direction are computed in floating point (53
-    bits), and no exact sampler is known to us. The noisy value is rounded to cells of a thousandth of the noise's
-    scale, which is post-processing and leaves no trailing digits to read the value from. What is left, not proved, are
-    relative errors of a cell's chance of about 2^-40, and events of a chance of about 2^-50 that never happen. Prefer
-    Gaussian noise where a positive delta is acceptable.
+    It is drawn exactly. What is released is the cell, of a thousandth of the noise's scale, in which the value with
+    real noise lies: post-processing. The noise is a function of uniform numbers of which some binary digits are
+    known, hence an interval. Where one does not tell the cell, more digits of all numbers are drawn. So the cell is
+    the one that infinitely many digits give: no tail is cut off, and delta is 0.
     """
 
     norm = "l2"
@@ -48,25 +54,97 @@ class NormGamma(PureMechanism):
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Integers:
         self.check(sensitivity, value.shape)
-        size = value.size
-        direction = ndtri(_open_uniform(size, bits))
-        # a Gamma(d, 1) variable is the sum of d exponentials, each below 37
-        scale = sensitivity.l2 / self.epsilon
-        length = _exponential(size, bits).sum() * scale
-        noise = np.rint(direction * (length / np.linalg.norm(direction))).astype(np.int64)
-        noisy: Integers = value + noise.reshape(value.shape)
+        scale = math.nextafter(sensitivity.l2 / self.epsilon, math.inf)  # at least the quotient, and exact from here on
         cell = 1 << max(0, math.frexp(scale)[1] - _CELL_BITS)
-        return (noisy + cell // 2) // cell * cell
+        known = words(2 * value.size + value.size % 2, bits) >> np.uint64(64 - _DIGITS)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            noise, error = _noise(known.astype(np.float64), value.size, scale, _FLOATS)
+        small = np.abs(noise) + error < 2.0**61  # also False for nan: then no digit of it is known
+        noise, error = (np.where(small, x, 0.0) for x in (noise, error))
+        low, high = _cells(value.ravel(), noise, error, cell, np.floor)
+        if not (small.all() and np.array_equal(low, high)):
+            low = _decided(value.ravel(), known.astype(object), scale, cell, bits)
+        return low.reshape(value.shape)
 
 
-def _exponential(n: int, bits: Bits) -> Floats:
-    """Return n exponential numbers, with all digits also where they are large."""
-    # u in (0, 1) by its leading zeros and what follows the first 1
-    halvings = 53 - np.frexp((words(n, bits) >> np.uint64(11)).astype(np.float64))[1]
-    exponential: Floats = halvings * math.log(2) - np.log((1 + _open_uniform(n, bits)) / 2)
-    return exponential
+def _cells(value: Numbers, noise: Numbers, error: Numbers, cell: int, floor: Any) -> tuple[Integers, Integers]:
+    """Return the cells in which the smallest and the largest noise lead; cells are around their multiples."""
+    if cell == 1:
+        noise = noise + type(noise.flat[0])(0.5)
+    whole = [floor(noise - error), floor(noise + error)]
+    if noise.dtype != object:
+        whole = [x.astype(np.int64) for x in whole]
+    low, high = ((value + cell // 2 + x) // cell * cell for x in whole)
+    return low, high
 
 
-def _open_uniform(n: int, bits: Bits) -> Floats:
-    """Return n uniform numbers strictly between 0 and 1."""
-    return ((words(n, bits) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+def _decided(value: Integers, known: Numbers, scale: float, cell: int, bits: Bits) -> Integers:
+    """Return the cells after as many more digits as it takes. Sums beyond 64 bits wrap around, as all sums here do."""
+    digits = _DIGITS
+    while True:
+        known = known << 64 | words(len(known), bits).astype(object)
+        digits += 64
+        with localcontext(Context(prec=digits // 3 + 25)):
+            try:
+                noise, error = _noise(known, value.size, Decimal(scale), _decimals(digits))
+                low, high = _cells(value.astype(object), noise, error, cell, np.frompyfunc(math.floor, 1, 1))
+            except ArithmeticError:  # a logarithm or a quotient of 0: no digit of it is known
+                continue
+        if np.array_equal(low, high):
+            return ((low + 2**63) % 2**64 - 2**63).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """What to compute with: a unit is how closely uniform numbers are known, ``rounding`` is more than sums lose."""
+
+    unit: Any
+    rounding: Any
+    log: Callable[[Numbers], Numbers]
+    circle: Callable[[Numbers], tuple[Numbers, Numbers]]
+
+
+_TURN = 2 * math.pi * 2.0**-_DIGITS
+_FLOATS = _Numbers(2.0**-_DIGITS, 2.0**-46, np.log, lambda k: (np.cos(k * _TURN), np.sin(k * _TURN)))
+
+
+def _decimals(digits: int) -> _Numbers:
+    """Return decimals of the precision of the current context, for so many binary digits."""
+    rounding = Decimal(10) ** (10 - getcontext().prec)
+    return _Numbers(Decimal(1) / 2**digits, rounding, np.frompyfunc(Decimal.ln, 1, 1), lambda k: _circle(k, digits))
+
+
+def _circle(known: Numbers, digits: int) -> tuple[Numbers, Numbers]:
+    """Return cosine and sine of that part of a turn, from those of 1/2, 1/4, ... by half-angles and products."""
+    cosine, sine = (np.full(len(known), Decimal(x)) for x in (1, 0))
+    c, s = Decimal(-1), Decimal(0)
+    for place in range(digits - 1, -1, -1):
+        one = (known >> place & 1).astype(bool)
+        cosine, sine = (
+            np.where(one, cosine * c - sine * s, cosine),
+            np.where(one, cosine * s + sine * c, sine),
+        )
+        c, s = (Decimal(0), Decimal(1)) if c < 0 else (((1 + c) / 2).sqrt(), s / (2 * ((1 + c) / 2).sqrt()))
+    return cosine, sine
+
+
+def _noise(known: Numbers, size: int, scale: Any, numbers: _Numbers) -> tuple[Numbers, Numbers]:
+    """Return noise of this scale, and a bound on how far off it is.
+
+    Each of the uniform numbers lies between k and k + 1 units, k being what is ``known``. The length is the sum of
+    ``size`` exponential numbers; the direction is that of normal numbers (Box & Muller 1958), of which an angle and the
+    root of an exponential number give two. The factor of 2 covers products of errors, which are below 1/16.
+    """
+    pairs, unit, rounding = size - size // 2, numbers.unit, numbers.rounding
+    exponential = -numbers.log((2 * known[pairs:] + 1) * (unit / 2))
+    off = 1 / (2 * known[pairs:] + 0 * unit) + rounding * exponential
+    length, of_length = exponential[pairs:].sum(), off[pairs:].sum()
+    radius = np.sqrt(exponential[:pairs])
+    of_radius = off[:pairs] / radius + radius * (8 * unit + rounding)
+    normal = np.concatenate([radius * x for x in numbers.circle(known[:pairs])])[:size]
+    of_normal = np.concatenate([of_radius, of_radius])[:size]
+    norm, of_norm = np.sqrt((normal * normal).sum()), np.sqrt((of_normal * of_normal).sum())
+    noise, relative = normal * (length / norm * scale), of_length / length + of_norm / norm
+    if not relative < 1 / type(relative)(16):
+        return noise, noise * 0 + type(relative)(2**99)
+    return noise, 2 * (of_normal * (length / norm * scale) + np.abs(noise) * (relative + rounding))

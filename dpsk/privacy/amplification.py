@@ -16,8 +16,9 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from . import conversions
-from .costs import Cost
+from .costs import Cost, sum_above
 from .currencies import Currency, RenyiDP
+from .rounding import LEAST
 
 __all__ = [
     "SCHEMES",
@@ -35,8 +36,11 @@ SCHEMES = ("poisson", "without-replacement")
 
 def _rounded_up(value: float, order: float = 2) -> float:
     """Cover the rounding of gammaln, which grows with the order, and of the rate."""
-    return value * (1 + 1e-9 + 1e-14 * order)
+    return max(value * (1 + 1e-10 + 1e-13 * order), LEAST)
 
+
+_MANY = 2**17
+"""At this order and beyond sampling earns nothing: the sums would be too long."""
 
 Curve = Callable[[int], float]
 
@@ -176,7 +180,7 @@ class BatchCost:
 
     @property
     def epsilon(self) -> float:
-        return sampled_epsilon(self.sampling.rate, math.fsum(cost.epsilon for cost in self.costs))
+        return sampled_epsilon(self.sampling.rate, sum_above(*(cost.epsilon for cost in self.costs)))
 
     @property
     def rho(self) -> float:
@@ -192,7 +196,7 @@ class BatchCost:
         """Return the Renyi divergence; it grows with the order, so a fractional one is rounded up."""
         if order == math.inf:
             return self.epsilon
-        return _batch_rdp(self, max(2, math.ceil(order)) if self.sampling.rate < 1 else order)
+        return _batch_rdp(self, max(2, math.ceil(order)) if self.sampling.rate < 1 and order < _MANY else order)
 
     def dominating_rdp(self, order: float) -> float:
         # a sampled release is dominated by a pair that nothing swaps
@@ -214,8 +218,10 @@ def _batch_rdp(batch: BatchCost, order: float) -> float:
     bounds = [whole]
     if math.isfinite(batch.epsilon):
         bounds.append(conversions.pure_rdp(order, batch.epsilon))
+    if order >= _MANY:
+        return min(bounds)
     if sampling.rate < 1 and sampling.scheme == "without-replacement":
-        pure = math.fsum(cost.epsilon for cost in batch.costs)
+        pure = sum_above(*(cost.epsilon for cost in batch.costs))
         bounds.append(without_replacement_rdp(int(order), sampling.rate, together, pure))
     elif sampling.rate < 1:
         pair = together(order, dominating=True)

@@ -9,8 +9,9 @@ Three kinds of functions, named ``<currency>_<result>``:
 * ``gaussian_mu(epsilon, delta)`` and ``zcdp_rho(epsilon, delta)`` calibrate: the largest parameter whose delta
   does not exceed the one asked for.
 
-Inverses are found by root search and then moved to the safe side, so that putting a result back never
-promises more privacy than the theorem: ``zcdp_delta(e, zcdp_rho(e, d)) <= d`` holds exactly in floating point.
+What is returned is a bound in spite of floating point: a delta, an epsilon and a price are rounded up, a strength down
+(:mod:`dpsk.privacy.rounding`). A delta is that of ``(1 + MARGIN) * parameter`` at ``(1 - MARGIN) * epsilon``, rounded
+up. Inverses are found by root search and moved until this delta is kept: ``zcdp_delta(e, zcdp_rho(e, d)) <= d``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from collections.abc import Callable, Sequence
 
 from scipy.optimize import brentq
 from scipy.special import erfcx, erfinv, log_expit, ndtr, ndtri_exp
+
+from .rounding import LEAST, down, up
 
 __all__ = [
     "bounded_range_mu",
@@ -43,6 +46,11 @@ __all__ = [
     "zcdp_rho",
 ]
 
+SMALLEST_DELTA = 1e-300
+"""The smallest positive delta that may be asked for; what is stated goes down to a tenth of it."""
+SMALLEST, LARGEST = 1e-100, 1e100
+"""Between them an epsilon may be asked for with a positive delta."""
+
 _SQRT_HALF = math.sqrt(0.5)
 _HUGE = 1e75  # a parameter beyond which no finite epsilon is worth stating
 
@@ -65,9 +73,9 @@ def largest_within(price_of: Callable[[float], float], price: float) -> float:
             return low
     while price_of(low) > price:
         low, high = low / 4, low
-        if low < 1e-150:
+        if low < 1e-250:
             raise ValueError(f"price={price!r} is too small to buy anything")
-    x = float(brentq(lambda t: price_of(t) - price, low, high, xtol=1e-300, rtol=1e-14))
+    x = float(brentq(lambda t: price_of(t) / price - 1, low, high, xtol=1e-300, rtol=1e-14))
     step = x * 2.0**-52
     while price_of(x) > price:
         x -= step
@@ -104,9 +112,22 @@ def _check(*, epsilon: float | None = None, delta: float | None = None, **parame
         raise ValueError(f"epsilon={epsilon!r} must be a number >= 0")
     if delta is not None and not 0 < delta < 1:
         raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 for this conversion")
+    if delta is not None:
+        require_stateable(1.0, delta)
     for name, value in parameters.items():
         if not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} must be a finite number >= 0")
+
+
+def require_stateable(epsilon: float, delta: float) -> None:
+    """Raise ValueError where squares of what this promise buys would be no floats with all their digits."""
+    if not (SMALLEST <= epsilon <= LARGEST or epsilon == math.inf):
+        raise ValueError(
+            f"epsilon={epsilon!r} must lie between {SMALLEST:g} and {LARGEST:g} where delta is positive: choose one "
+            "there, or epsilon=inf for no privacy"
+        )
+    if not delta >= SMALLEST_DELTA:
+        raise ValueError(f"delta={delta!r} is finer than can be computed: use at least {SMALLEST_DELTA:g}")
 
 
 # ------------------------------------------------------------------------------------------- Gaussian DP
@@ -123,9 +144,15 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     _check(epsilon=epsilon, mu=mu)
     if mu == 0 or epsilon == math.inf:
         return 0.0
+    return min(1.0, up(_gaussian_delta(down(epsilon), up(mu))))
+
+
+def _gaussian_delta(epsilon: float, mu: float) -> float:
     a = -epsilon / mu + mu / 2
     b = -epsilon / mu - mu / 2
-    if mu < 1e-3:
+    if a < -40:
+        return 0.0  # at most Phi(a), which is below LEAST
+    if mu < 0.05:
         return 0.5 * math.exp(-a * a / 2) * _erfcx_drop(epsilon / mu * _SQRT_HALF, mu * _SQRT_HALF)
     if a > 0:
         tail = 0.5 * math.exp(-a * a / 2) * float(erfcx(-b * _SQRT_HALF))
@@ -134,14 +161,16 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 
 def _erfcx_drop(x: float, h: float) -> float:
-    """Return ``erfcx(x - h/2) - erfcx(x + h/2)`` for a small h, by derivatives: erfcx' = 2x erfcx - 2/sqrt(pi)."""
-    value = float(erfcx(x))
-    first = 2 * x * value - 2 / math.sqrt(math.pi)
-    if x > 1e4:  # the difference above cancels; its asymptotic series does not
-        first = -(1 - 1.5 / (x * x)) / (math.sqrt(math.pi) * x * x)
-    second = 2 * value + 2 * x * first
-    third = 4 * first + 2 * x * second
-    return -(h * first + h**3 / 24 * third)
+    """Return ``erfcx(x - h/2) - erfcx(x + h/2)`` for a small h, by the odd derivatives at x < 30.
+
+    They follow from erfcx' = 2x erfcx - 2/sqrt(pi) by differentiation. What the later ones lose by cancellation their
+    factors outweigh.
+    """
+    at = [float(erfcx(x))]
+    at.append(2 * x * at[0] - 2 / math.sqrt(math.pi))
+    for n in range(1, 7):
+        at.append(2 * x * at[n] + 2 * n * at[n - 1])
+    return -h * (at[1] + h**2 / 24 * at[3] + h**4 / 1920 * at[5] + h**6 / 322560 * at[7])
 
 
 def paper_mu(epsilon: float, delta: float) -> float:
@@ -153,10 +182,12 @@ def paper_mu(epsilon: float, delta: float) -> float:
     _check(epsilon=epsilon, delta=delta)
     if epsilon == math.inf:
         return math.inf
+    require_stateable(epsilon, delta)
     c2 = math.log(2 * (math.sqrt(16 * delta + 1) + 1) / (16 * delta))
     if not c2 >= 0:
         raise ValueError(f"delta={delta!r} is too large for this formula: it is for delta < 1/2")
-    return math.sqrt(2) * epsilon / (math.sqrt(c2) + math.sqrt(c2 + epsilon)) * (1 - 2.0**-40)
+    c2 += 2.0**-50  # the rounding of a logarithm near 0
+    return down(math.sqrt(2) * epsilon / (math.sqrt(c2) + math.sqrt(c2 + epsilon)))
 
 
 def gaussian_epsilon(delta: float, mu: float) -> float:
@@ -170,6 +201,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP."""
     _check(epsilon=epsilon, delta=delta)
+    require_stateable(epsilon, delta)
     return largest_within(lambda mu: gaussian_delta(epsilon, mu), delta)
 
 
@@ -187,17 +219,22 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
     _check(epsilon=epsilon, rho=rho)
     if rho == 0 or epsilon == math.inf:
         return 0.0
+    return min(1.0, up(_zcdp_delta(down(epsilon), up(rho))))
+
+
+def _zcdp_delta(epsilon: float, rho: float) -> float:
+    epsilon = min(epsilon, 1e300)
     rho = max(rho, 1e-300 * (1 + epsilon))  # a larger rho is on the safe side, and the best order stays a float
 
     def slope(t: float) -> float:
         excess = math.exp(t)
         return (2 * excess + 1) * rho - epsilon + t - math.log1p(excess)
 
-    low, high = -700.0, math.log(max(1.0, (epsilon + 1) / (2 * rho)))
+    low, high = -700.0, math.log(1.01 * (epsilon + 1) / (2 * rho) + 1)
     if slope(low) >= 0:
         return 1.0
     excess = math.exp(brentq(slope, low, high, xtol=1e-12, rtol=1e-12))
-    return min(1.0, math.exp(_log_renyi_delta(excess, (1 + excess) * rho, epsilon)))
+    return math.exp(min(0.0, _log_renyi_delta(excess, (1 + excess) * rho, epsilon)))
 
 
 def _log_renyi_delta(excess: float, renyi: float, epsilon: float) -> float:
@@ -219,6 +256,7 @@ def zcdp_epsilon(delta: float, rho: float) -> float:
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the largest rho for which ``zcdp_delta(epsilon, rho) <= delta``."""
     _check(epsilon=epsilon, delta=delta)
+    require_stateable(epsilon, delta)
     return largest_within(lambda rho: zcdp_delta(epsilon, rho), delta)
 
 
@@ -231,8 +269,9 @@ def paper_rho(epsilon: float, delta: float) -> float:
     _check(epsilon=epsilon, delta=delta)
     if epsilon == math.inf:
         return math.inf
+    require_stateable(epsilon, delta)
     log_inverse = -math.log(delta)
-    return (epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))) ** 2
+    return down((epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))) ** 2)
 
 
 # --------------------------------------------------------------------------------------------- Renyi DP
@@ -259,8 +298,11 @@ def rdp_delta(orders: Sequence[float], values: Sequence[float], epsilon: float) 
     """
     _check(epsilon=epsilon)
     _check_orders(orders, values)
-    logs = [_log_renyi_delta(a - 1, value, epsilon) for a, value in zip(orders, values, strict=True)]
-    return min(1.0, math.exp(min(0.0, *logs)))
+    epsilon = down(epsilon)
+    if epsilon == math.inf:
+        return 0.0 if min(values) < math.inf else 1.0
+    logs = [_log_renyi_delta(a - 1, up(value), epsilon) for a, value in zip(orders, values, strict=True)]
+    return min(1.0, up(math.exp(min(0.0, *logs))))
 
 
 def rdp_epsilon(orders: Sequence[float], values: Sequence[float], delta: float) -> float:
@@ -286,7 +328,7 @@ def pure_delta(epsilon: float, pure: float) -> float:
     _check(epsilon=epsilon, pure=pure)
     if epsilon >= pure:
         return 0.0
-    return -math.expm1(epsilon - pure) * math.exp(log_expit(pure))
+    return min(1.0, up(-math.expm1(epsilon - pure) * math.exp(log_expit(pure))))
 
 
 def pure_epsilon(delta: float, pure: float) -> float:
@@ -294,6 +336,8 @@ def pure_epsilon(delta: float, pure: float) -> float:
     _check(pure=pure)
     if not 0 <= delta < 1:
         raise ValueError(f"delta={delta!r} must lie in [0, 1)")
+    if delta < LEAST:
+        return pure
     lost = delta * (1 + math.exp(-pure))
     epsilon = max(0.0, pure + math.log1p(-lost)) if lost < 1 else 0.0
     return _safe_epsilon(epsilon, lambda e: pure_delta(e, pure), delta)
@@ -302,12 +346,13 @@ def pure_epsilon(delta: float, pure: float) -> float:
 def pure_rho(pure: float) -> float:
     """Return the zCDP cost ``pure * tanh(pure/2) <= pure**2/2`` of a ``pure``-DP mechanism.
 
-    Bun & Steinke (2016) prove pure**2/2. The sharper form is the supremum over orders of D_a/a of randomised
-    response, which dominates every pure mechanism. The supremum is the limit a -> 1, the Kullback-Leibler divergence
-    ``pure * (e^pure - 1)/(e^pure + 1)``: that no larger order exceeds it is checked numerically (tests).
+    Bun & Steinke (2016) prove pure**2/2. Of randomised response, which dominates every pure mechanism, (a - 1) D_a is
+    ``g(v) - g(1)`` with ``g(v) = log cosh(sqrt(v) * pure/2)`` and ``v = (2a - 1)**2``. g is concave, because
+    tanh(y)/y falls, so this is at most ``g'(1) * (v - 1) = a (a - 1) pure * tanh(pure/2)``. Nothing less is enough: it
+    is the limit a -> 1.
     """
     _check(pure=pure)
-    return pure * math.tanh(pure / 2)
+    return up(pure * math.tanh(pure / 2)) if pure else 0.0
 
 
 def pure_mu(pure: float) -> float:
@@ -318,8 +363,8 @@ def pure_mu(pure: float) -> float:
     """
     _check(pure=pure)
     if pure < 1:
-        return 2 * math.sqrt(2) * float(erfinv(math.tanh(pure / 2)))
-    return -2 * float(ndtri_exp(log_expit(-pure)))
+        return up(2 * math.sqrt(2) * float(erfinv(math.tanh(pure / 2)))) if pure else 0.0
+    return up(-2 * float(ndtri_exp(log_expit(-pure))))
 
 
 def pure_rdp(order: float, pure: float) -> float:
@@ -336,9 +381,13 @@ def pure_rdp(order: float, pure: float) -> float:
     excess = order - 1
     x = excess * pure
     if x < 1:  # as 1 + something small, so that a -> 1 and pure -> 0 keep their digits
-        return math.log1p(2 * math.sinh(x / 2) ** 2 + math.tanh(pure / 2) * math.sinh(x)) / excess
-    yes, no = math.exp(log_expit(pure)), math.exp(log_expit(-pure))
-    return pure + math.log(yes + no * math.exp(-2 * excess * pure)) / excess
+        half, rest = math.sinh(x / 2) / excess, math.tanh(pure / 2) * (math.sinh(x) / excess)
+        moment = 2 * half * math.sinh(x / 2) + rest
+        whole = math.log1p(excess * moment) / excess if excess * moment > 1e-30 else moment
+    else:
+        yes, no = math.exp(log_expit(pure)), math.exp(log_expit(-pure))
+        whole = pure + math.log(yes + no * math.exp(-2 * x)) / excess
+    return min(pure, up(whole)) if pure else 0.0
 
 
 def bounded_range_rho(eta: float) -> float:
@@ -349,14 +398,18 @@ def bounded_range_rho(eta: float) -> float:
     the mechanism is eta-DP as well, which is the better bound for eta above 8.
     """
     _check(eta=eta)
-    return min(eta * eta / 8, pure_rho(eta))
+    return min(up(eta * eta / 8), pure_rho(eta)) if eta else 0.0
 
 
 def bounded_range_mu(eta: float) -> float:
     """Return the Gaussian-DP cost ``2 * Phi^-1(1 / (1 + exp(-eta/2)))`` of an eta-bounded-range mechanism.
 
-    Every eta-bounded-range mechanism is dominated by two-point distributions with log-ratios t and t - eta (Dong,
-    Durfee & Rogers 2020), each needing ``mu(t) = Phi^-1(p_t) - Phi^-1(q_t)``. That t = eta/2 is the worst is
-    checked numerically (tests), not proved.
+    Let the log-ratio of p to q lie in [t - eta, t]. A test with errors alpha and beta has ``beta >= 1 - e^t alpha`` and
+    ``beta >= e^(t - eta) (1 - alpha)``, two lines that meet at alpha = q_t, beta = 1 - p_t with ``p_t = e^t q_t``. The
+    curve of mu-GDP through that point is convex, so it lies below both, for ``mu(t) = Phi^-1(p_t) - Phi^-1(q_t)``. The
+    largest is mu(eta/2): mu' has the sign of h(p_t) - h(q_t), where h(x) = phi(z)/(Phi(z) Phi(-z)) at z = Phi^-1(x)
+    grows with |x - 1/2|, and for t < eta/2 p_t is farther from 1/2 than q_t. *Proof that h grows*, for z > 0: with
+    A = Phi(z) - 1/2, ``(log h)' = 2 phi A / (1/4 - A^2) - z`` is positive because A^2 + 2 phi A/z exceeds 1/4: it falls
+    to 1/4, its derivative being 2 phi (z phi - A)/z^2 and A the integral of a falling phi.
     """
-    return pure_mu(eta / 2)
+    return max(pure_mu(eta / 2), LEAST) if eta else 0.0

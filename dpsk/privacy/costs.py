@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
 from . import conversions
+from .rounding import LEAST, above
 
 __all__ = [
     "BoundedRangeCost",
@@ -59,6 +61,11 @@ def _positive(name: str, value: float) -> float:
     return float(value)
 
 
+def sum_above(*epsilons: float) -> float:
+    """Return the sum of these epsilons, rounded up if no float holds it."""
+    return above(sum(map(Fraction, epsilons), Fraction(0))) if max(epsilons) < math.inf else math.inf
+
+
 def positive_integer(name: str, value: Any) -> int:
     """Return ``value`` as a Python int; raise ValueError unless it is an integer >= 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
@@ -82,7 +89,7 @@ class GaussianCost:
     @property
     def rho(self) -> float:
         # D_a of two Gaussians mu standard deviations apart is a*mu**2/2 (Bun & Steinke 2016).
-        return self.mu * self.mu / 2
+        return max(self.mu * self.mu / 2, LEAST)
 
     def rdp(self, order: float) -> float:
         return order * self.rho
@@ -188,7 +195,7 @@ class LaplaceThresholdCost(_Pure, _ThresholdCost):
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
-        return self.threshold + 2 * self.query
+        return sum_above(self.threshold, self.query, self.query)
 
     def rdp(self, order: float) -> float:
         return min(
@@ -220,7 +227,7 @@ class GaussianThresholdCost(_ThresholdCost):
 
     @property
     def rho(self) -> float:
-        return self.mu * self.mu / 2
+        return max(self.mu * self.mu / 2, LEAST)
 
     def rdp(self, order: float) -> float:
         shift = self.threshold * self.threshold / 2 + 2 * self.query * self.query

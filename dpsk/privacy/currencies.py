@@ -17,10 +17,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 from . import conversions
 from .costs import Cost
+from .rounding import LEAST, above
 
 __all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP", "needs_delta", "single_row_only"]
 
@@ -51,14 +53,15 @@ class Currency(Protocol):
         """Return the limit that protects ``size`` rows together when ``limit`` protects one."""
 
 
-def needs_delta(name: str, delta: float) -> None:
-    """Raise ValueError unless ``delta`` is positive and below 1."""
+def needs_delta(name: str, epsilon: float, delta: float) -> None:
+    """Raise ValueError unless ``delta`` is positive and below 1, and both are numbers that can be computed with."""
     if not 0 < delta < 1:
         raise ValueError(
             f"delta={delta!r} must lie strictly between 0 and 1 for a budget kept in {name}; "
             "delta = 0 needs output perturbation with pure noise: OutputPerturbationLogisticRegression or "
             "OutputPerturbationSVC"
         )
+    conversions.require_stateable(epsilon, delta)
 
 
 def single_row_only(limit: float, size: int, what: str, instance: str) -> float:
@@ -81,7 +84,7 @@ class ZCDP:
         return cost.rho
 
     def limit(self, epsilon: float, delta: float) -> float:
-        needs_delta(self.name, delta)
+        needs_delta(self.name, epsilon, delta)
         return conversions.zcdp_rho(epsilon, delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
@@ -105,10 +108,10 @@ class GaussianDP:
     name = "mu**2"
 
     def price(self, cost: Cost) -> float:
-        return cost.mu * cost.mu
+        return max(cost.mu * cost.mu, LEAST)
 
     def limit(self, epsilon: float, delta: float) -> float:
-        needs_delta(self.name, delta)
+        needs_delta(self.name, epsilon, delta)
         return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
 
     def epsilon(self, limit: float, delta: float) -> float:
@@ -144,7 +147,7 @@ class RenyiDP:
         return cost.rdp(self.order)
 
     def limit(self, epsilon: float, delta: float) -> float:
-        needs_delta(self.name, delta)
+        needs_delta(self.name, epsilon, delta)
         if self.delta(0.0, epsilon) >= delta:
             raise ValueError(
                 f"order={self.order!r} is too small to promise epsilon={epsilon!r} at delta={delta!r}: raise the order"
@@ -187,4 +190,4 @@ class PureDP:
         return conversions.pure_rho(limit)
 
     def for_group(self, limit: float, size: int) -> float:
-        return size * limit
+        return above(size * Fraction(limit)) if limit < math.inf else math.inf

@@ -17,6 +17,7 @@ from scipy.special import log_ndtr
 from . import conversions
 from .costs import Cost, positive_integer
 from .currencies import needs_delta, single_row_only
+from .rounding import LEAST, up
 
 __all__ = ["ObjectiveDP", "PerturbedMinimaCost"]
 
@@ -86,16 +87,18 @@ class PerturbedMinimaCost:
     @property
     def mu_squared(self) -> float:
         """The Gaussian part: of b and of the noise of the release."""
-        return self.strength**2 + self.shift**2
+        return max(self.strength**2 + self.shift**2, LEAST)
 
     def rdp(self, order: float) -> float:
         """Return the Renyi divergence: the moments of max(0, A) in closed form; of the sum over corners if replaced."""
         a, s = order, self.strength / math.sqrt(self.n_minima)
+        peak = (a * s) * ((a - 1) * s) / 2
         if self.replaced:
-            moments = np.logaddexp.reduce([0.0, *[math.log(2) + a * (a - 1) * s * s / 8], a * (a - 1) * s * s / 2])
+            moments = np.logaddexp.reduce([0.0, math.log(2) + peak / 4, peak])
         else:
-            moments = np.logaddexp(log_ndtr(-s / 2), a * (a - 1) * s * s / 2 + log_ndtr((a - 0.5) * s))
-        return float(self.log_determinant + self.n_minima * moments / (a - 1) + a * self.shift**2 / 2)
+            moments = np.logaddexp(log_ndtr(-s / 2), peak + log_ndtr((a - 0.5) * s))
+        moments = float(moments) + 2.0**-50  # the rounding of a logarithm near 0
+        return up(self.log_determinant + self.n_minima * moments / (a - 1) + (a * self.shift) * self.shift / 2)
 
     def dominating_rdp(self, order: float) -> float:
         return math.inf
@@ -112,8 +115,9 @@ def _delta(epsilon: float, limit: float, least: float, log_determinant: float, n
     total = 0.0
     for quarters, count in _corners(n_minima, replaced):
         missing = quarters / (4 * n_minima) * least
-        total += count * conversions.gaussian_delta(left, math.sqrt(max(limit - missing, 0.0)))
-    return min(1.0, total)
+        kept = max(limit - missing, 0.0) + limit * 2.0**-50  # the rounding of a difference
+        total += count * conversions.gaussian_delta(left, math.sqrt(kept))
+    return min(1.0, up(total))
 
 
 @lru_cache(maxsize=64)
@@ -158,7 +162,7 @@ class ObjectiveDP:
     @classmethod
     def plan(cls, epsilon: float, delta: float, log_determinant: float, n_minima: int, *, replaced: bool) -> Self:
         """Return the currency for this promise; minima have to cost two thirds of the limit at least."""
-        needs_delta(cls.name, delta)
+        needs_delta(cls.name, epsilon, delta)
         if not epsilon <= 1e9:
             raise ValueError(
                 f"epsilon={epsilon!r} is too large for objective perturbation: use epsilon=inf for no privacy"
@@ -183,7 +187,7 @@ class ObjectiveDP:
         return cost.mu_squared if planned else math.inf
 
     def limit(self, epsilon: float, delta: float) -> float:
-        needs_delta(self.name, delta)
+        needs_delta(self.name, epsilon, delta)
         return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
 
     def epsilon(self, limit: float, delta: float) -> float:

@@ -15,6 +15,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -24,13 +25,14 @@ from numpy.typing import NDArray
 from . import conversions
 from .currencies import needs_delta, single_row_only
 from .ledger import Budget
+from .rounding import above, below, down, up
 
 __all__ = ["BestOf", "BestOfCost", "Law", "Poisson", "TruncatedNegativeBinomial", "Within"]
 
-_UP = 1 + 1e-12
-"""More than floats lose on the way; always applied to the safe side."""
 _POINTS = 60
 """At how many points the profile of a run is bounded for Poisson, closer to each other at small epsilon."""
+_NEAREST = 1e-12
+"""Below it (r/R)^c has no digits left. A bound at a smaller epsilon gives no inequality of its own."""
 _EXPONENT = 700.0
 """Beyond it e^epsilon is no float. A bound at a larger epsilon is left out, which costs, and never leaks."""
 
@@ -89,7 +91,7 @@ class TruncatedNegativeBinomial(Law):
         Above -1. 1 is the geometric distribution, 0 the logarithmic one. The smaller eta, the less a search costs, and
         the more often it consists of very few runs.
     gamma : float, default=0.05
-        In (0, 1): the smaller, the more runs. With eta = 1 the mean is 1/gamma.
+        From 1e-4 to 0.999: the smaller, the more runs. With eta = 1 the mean is 1/gamma.
 
     Formal guarantee
     ----------------
@@ -114,38 +116,46 @@ class TruncatedNegativeBinomial(Law):
         object.__setattr__(self, "gamma", _number("gamma", self.gamma))
         if not -1 < self.eta <= 100:
             raise ValueError(f"eta={self.eta!r} must lie in (-1, 100]: 1 is geometric, 0 logarithmic")
-        if not 1e-4 <= self.gamma < 1:
-            raise ValueError(f"gamma={self.gamma!r} must lie in [1e-4, 1): the mean number of runs grows like 1/gamma")
+        if not 1e-4 <= self.gamma <= 0.999:
+            raise ValueError(
+                f"gamma={self.gamma!r} must lie in [1e-4, 0.999]: the mean number of runs grows like 1/gamma, and near "
+                "1 hardly ever more than one is made"
+            )
 
     @property
     def mean(self) -> float:
         odds, log = (1 - self.gamma) / self.gamma, -math.log(self.gamma)
-        return odds / log if self.eta == 0 else odds * self.eta / -math.expm1(-self.eta * log)
+        x = self.eta * log  # the mean is odds/log * x/(1 - e^-x), by its series where x is small
+        return odds / log * (1 + x / 2 + x * x / 12 if abs(x) < 1e-4 else x / -math.expm1(-x))
 
     def _leak(self, epsilon: float) -> float:
         """Return the largest b that may go with a = epsilon."""
-        return min(1.0, self.gamma / (1 - self.gamma) * math.expm1(min(epsilon, _EXPONENT)))
+        return min(1.0, down(self.gamma / (1 - self.gamma) * math.expm1(min(epsilon, _EXPONENT))))
 
     def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
         far, near = bounds
         if near.delta > self._leak(near.epsilon):
             return 1.0
-        pure, lost = self.pure(bounds), far.delta * self.mean
+        rest, lost = conversions.pure_delta(epsilon, self.pure(bounds)), min(1.0, far.delta * self.mean)
         # (pure, lost)-DP: dominated by leaking all with chance lost, and pure DP otherwise (Kairouz et al. 2015)
-        return min(1.0, lost + (1 - min(1.0, lost)) * conversions.pure_delta(epsilon, pure))
+        return min(1.0, up(lost + (1 - lost) * rest)) if lost + rest > 0 else 0.0
 
     def pure(self, bounds: tuple[Within, ...]) -> float:
-        return bounds[0].epsilon + (1 + self.eta) * bounds[1].epsilon
+        far, near = bounds[0].epsilon, bounds[1].epsilon
+        if max(far, near) == math.inf:
+            return math.inf
+        return above(Fraction(far) + (1 + Fraction(self.eta)) * Fraction(near))
 
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
         return bounds[0].epsilon, bounds[0].delta
 
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """As :meth:`Law.plan`: with a as small as a run's own guarantee at a allows, e is as large as can be."""
-        part = delta / (self.mean * _UP)
+        part = down(down(delta / self.mean))
 
         def bounds(a: float) -> tuple[Within, Within]:
-            return (Within((epsilon - (1 + self.eta) * a) / _UP, part), Within(a, self._leak(a) / _UP))
+            rest = below(max(Fraction(0), Fraction(epsilon) - (1 + Fraction(self.eta)) * Fraction(a)))
+            return Within(down(rest), part), Within(a, self._leak(a))  # down: so that a search for epsilon ends below
 
         def enough(a: float) -> bool:
             far, near = bounds(a)
@@ -205,16 +215,17 @@ class Poisson(Law):
     def delta(self, bounds: tuple[Within, ...], epsilon: float) -> float:
         points, bounds = {0.0: 1.0}, tuple(bound for bound in bounds if bound.epsilon <= _EXPONENT)
         for bound in bounds:
+            # a little to the right of where they belong: the profile falls
             ratio = math.exp(-bound.epsilon)
-            points[ratio] = 1 - ratio + ratio * bound.delta
-            points[1 / ratio] = bound.delta
+            points[ratio * (1 + 2.0**-50)] = up(-math.expm1(-bound.epsilon) + ratio * bound.delta)
+            points[1 / ratio * (1 + 2.0**-50)] = bound.delta
         r, h = np.array(sorted(points)), np.array([points[ratio] for ratio in sorted(points)])
-        return min([1.0, *(self._from(near, r, h, epsilon) for near in bounds if near.epsilon > 0)])
+        return min([1.0, *(self._from(near, r, h, epsilon) for near in bounds if near.epsilon >= _NEAREST)])
 
     def _from(self, near: Within, r: Floats, h: Floats, epsilon: float) -> float:
         """Return the bound that goes with one (a, b), from points (r, h) above the profile of a run."""
         a, c = near.epsilon, 1 / math.expm1(near.epsilon)
-        log_end = epsilon - self.mean * near.delta + a
+        log_end = epsilon - self.mean * near.delta + a - 2.0**-50 * (epsilon + self.mean + a)
         if log_end <= 0:
             return 1.0
         end = math.exp(min(log_end, _EXPONENT))
@@ -222,12 +233,13 @@ class Poisson(Law):
         inside = r < end
         r, h = np.append(r[inside], end), np.append(h[inside], last)
         with np.errstate(divide="ignore"):
-            power = np.exp(c * (np.log(r) - log_end))  # (r/R)^c
-        value, slope = -math.expm1(-a) * r * power, power  # psi and psi': (1 - e^-a)(1 + c) = 1
-        # by parts, on each line: psi' h between its ends, less its steepness times psi; psi' is 1 at R
+            log_r = np.log(r)
+        value = -math.expm1(-a) * r * np.exp(c * (log_r - log_end))  # psi = (1 - e^-a) r (r/R)^c
+        # by parts, on each line: psi' h between its ends, less its steepness times psi; psi' is 0 at 0 and 1 at R
         steepness = np.diff(h) / np.diff(r)
-        total = last - slope[0] * h[0] - float(steepness @ np.diff(value))
-        return float(self.mean * total * (1 + 1e-9))
+        off = 2.0**-45 * (1 + c) * (1 + log_end + np.minimum(np.abs(log_r), 1e3)) * value  # more than the values are
+        total = last - float(steepness @ np.diff(value)) + float(np.abs(steepness) @ (off[1:] + off[:-1]))
+        return up(self.mean * total)
 
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
         return epsilon, self._part(delta)
@@ -237,12 +249,12 @@ class Poisson(Law):
 
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
         """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
-        needs_delta("a Poisson number of runs", delta)
+        needs_delta("a Poisson number of runs", epsilon, delta)
         at = [min(epsilon, _EXPONENT) * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
 
         def bounds(of_a_run: float) -> tuple[Within, ...]:
             budget = budget_of(of_a_run, self._part(delta))
-            return tuple(Within(u, min(1.0, _UP * budget.currency.delta(budget.limit, u))) for u in at)
+            return tuple(Within(u, budget.currency.delta(budget.limit, u)) for u in at)
 
         low, high = 0.5 * epsilon, epsilon
         while self.delta(bounds(low), epsilon) > delta:
@@ -332,7 +344,7 @@ class BestOf:
 
     def epsilon(self, limit: float, delta: float) -> float:
         if delta <= 0:  # pure runs: their own epsilons add up, and nothing is lost
-            pure = self.law.pure(self.bounds) * _UP
+            pure = self.law.pure(self.bounds)
             return pure if pure < math.inf and self.delta(limit, pure) <= 0 else math.inf
         if limit > 1:
             return math.inf

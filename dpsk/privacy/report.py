@@ -6,11 +6,13 @@ import math
 import warnings
 from dataclasses import asdict, dataclass
 from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
 from typing import Any
 
 from .currencies import Currency, RenyiDP
 from .ledger import Ledger, Release
 from .repetition import BestOf
+from .rounding import above
 
 __all__ = ["NEIGHBOURS", "NotPrivateWarning", "PrivacySpent", "round_up", "warn_not_private"]
 
@@ -127,7 +129,7 @@ class PrivacySpent:
         if (
             self.delta == 0
         ):  # of any pure guarantee: k steps from neighbour to neighbour (Dwork & Roth 2014, Theorem 2.2)
-            return size * self.epsilon
+            return above(size * Fraction(self.epsilon))
         return self.currency.epsilon(self.currency.for_group(self.limit, size), self.delta)
 
     def statement(self) -> str:
