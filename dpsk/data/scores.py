@@ -6,6 +6,7 @@ how rows are stored and on how many there are.
 
 Formal guarantee
 ----------------
+(docs/guarantees.md, 13.1)
 The score of row x for one class is the constant of the class plus p_1 + ... + p_d. Here p_j is the weight of column j
 times the entry of x in that column (clipped, less the value that a zero counts as). Each product is rounded to float64.
 The sum is taken in the order of the columns and is rounded after each addition. Every step is an elementwise operation

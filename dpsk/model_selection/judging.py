@@ -88,6 +88,7 @@ def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 13.2)
     Entry i is a function of the estimator, of row i and of its label. Models and steps that are known to judge each row
     by itself get all rows at once (:mod:`dpsk.data.scores`); any other model gets one row at a time. Where several rows
     together are refused, halves of them are tried, down to single rows; a row that is refused alone is wrong. This asks
@@ -213,6 +214,7 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
 
     Formal guarantee
     ----------------
+    (docs/guarantees.md, 11.4)
     For steps that treat each row by itself, what becomes of a row is a function of this row. That some row is accepted
     at all counts as public, as the set of labels does.
     """
