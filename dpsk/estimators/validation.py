@@ -137,7 +137,7 @@ def validated_rows(estimator: Any, X: Any) -> Any:
 
 
 def _in_rows(X: Any) -> Any:
-    return one_per_place(X) if sp.issparse(X) and X.format == "coo" else X
+    return one_per_place(X) if sp.issparse(X) and X.format == "coo" and X.ndim == 2 else X
 
 
 def is_mapped(X: Any) -> bool:
