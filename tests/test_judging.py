@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -218,7 +219,196 @@ def test_steps_that_are_given_all_rows_at_once_keep_them_apart(step):
         assert model.decision_function(company)[:50].tobytes() == alone.tobytes()
 
 
+@pytest.mark.parametrize("Step", [Binarizer, MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler])
+@pytest.mark.parametrize("stored", [np.asarray, pd.DataFrame])
+def test_a_step_that_writes_into_its_rows_does_not_scale_them_once_more_for_a_refused_one(Step, stored):
+    rng = np.random.default_rng(0)
+    X = rng.normal(3, 5, size=(200, 3))
+    y = (X[:, 0] > 3).astype(int)
+    model = make_pipeline(Step(copy=False), DPLogisticRegression(epsilon=4.0, random_state=0))
+    model.fit(X.copy(), y)
+    before = correct(model, stored(X.copy()), y)
+    refused = X.copy()
+    refused[0] = np.nan
+    given = stored(refused.copy())
+    assert (correct(model, given, y)[1:] == before[1:]).all()
+    assert np.array_equal(np.asarray(given), refused, equal_nan=True)
+
+
+def test_a_row_of_a_list_does_not_decide_what_type_the_others_have():
+    """Squares of large integers overflow, those of floats do not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = make_pipeline(FunctionTransformer(np.square), DPLogisticRegression(4.0, random_state=0).fit(X, y))
+    given = (X * 3e9).astype(int).tolist()
+    before = correct(model, given, y)
+    given[0] = [0.5, 0.5, 0.5]
+    assert (correct(model, given, y)[1:] == before[1:]).all()
+
+
+def test_functions_of_whole_arrays_or_with_options_get_one_row_at_a_time():
+    kept = np.zeros((5, 2))
+    assert judges_rows_alone(FunctionTransformer(np.exp))
+    assert not judges_rows_alone(FunctionTransformer(np.linalg._umath_linalg.det))
+    assert not judges_rows_alone(FunctionTransformer(np.exp, kw_args={"out": kept}))
+
+
+@pytest.mark.parametrize("labels", [["2020-01-01", "2021-01-01"], [0.0, 2.0**53]], ids=["dates", "large floats"])
+@pytest.mark.parametrize("storage", ["array", "chunks", "dask"])
+def test_a_refused_row_does_not_change_how_the_labels_of_others_are_compared(labels, storage):
+    """As one piece they are an array, in several pieces objects: dates became integers, and no prediction was right."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    classes = np.array(labels, dtype="datetime64[ns]" if isinstance(labels[0], str) else float)
+    y = classes[(X[:, 0] > 0).astype(int)]
+    model = DPLogisticRegression(epsilon=4.0, random_state=0).fit(X, y)
+    right = model.predict(X) == y
+    true = y if isinstance(labels[0], str) else labels_of([int(label) + (label > 0) for label in y])
+    stored = {
+        "array": lambda X: X,
+        "chunks": lambda X: Chunks(lambda: np.array_split(X, 3)),
+        "dask": lambda X: dask.array.from_array(X, chunks=(60, 3)),
+    }[storage]
+    before = correct(model, stored(X), true)
+    if isinstance(labels[0], str):
+        assert (before == right).all()
+    X[0] = np.nan
+    assert (correct(model, stored(X), true)[1:] == before[1:]).all()
+
+
+def test_a_missing_label_does_not_change_the_type_of_the_others():
+    whole = pd.Series([2**53, 2**53 + 1, 2**53 + 1]).astype("category")
+    missing = whole.copy()
+    missing[0] = None
+    assert labels_of(missing)[1:].tolist() == labels_of(whole)[1:].tolist()
+    assert labels_of(missing).dtype == labels_of(whole).dtype
+    nullable = pd.Series([1, 2, 3], dtype="Int64")
+    assert labels_of(nullable).dtype == labels_of(nullable.where(nullable > 1)).dtype
+
+
+class Ends(BaseException):
+    """An error as libraries in other languages raise it: it is no Exception."""
+
+
+class ModelOfParts(ClassifierMixin, BaseEstimator):
+    """A fitted model of several parts, one of which is not fitted."""
+
+    def __init__(self, error=None):
+        self.error = error
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        if (X > 1e5).any():
+            raise self.error
+        return (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("error", [NotFittedError("part 7"), Ends(), SystemExit(1), MemoryError(), RecursionError()])
+def test_whatever_a_row_raises_is_paid_for(error, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=0)
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = ModelOfParts(error).fit(X, y)
+    X[3] = 1e6
+    found = private_score(model, X, y, epsilon=1.0, ledger=ledger)
+    assert found.n_rows == 50
+    assert [spend.state for spend in ledger.history()] == ["closed"]
+    assert np.flatnonzero(~correct(model, X, y)).tolist() == [3]
+    step = FunctionTransformer(lambda X: X + model.predict(X)[:, None])
+    assert not transformed(step.fit_transform, X, y)[3].any()
+
+
+def test_a_model_that_is_not_fitted_says_so(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=0)
+    X, y = np.zeros((10, 2)), np.arange(10) % 2
+    fitted = DPLogisticRegression(epsilon=100.0, random_state=0).fit(X, y)
+    for model in (DPLogisticRegression(), make_pipeline(StandardScaler(), fitted), make_pipeline(SVC())):
+        with pytest.raises(NotFittedError):
+            private_score(model, X, y, epsilon=1.0, ledger=ledger)
+    assert ledger.remaining()["epsilon"] == 1.0
+
+
+@pytest.mark.parametrize("stored", [pd.DataFrame, np.asarray])
+def test_columns_of_text_are_refused_before_anything_is_paid(stored, tmp_path):
+    """Their types are public, and every row would be wrong."""
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=0)
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    model = DPLogisticRegression(epsilon=100.0, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="numbers"):
+        private_score(model, stored(X.astype(str)), y, epsilon=1.0, ledger=ledger)
+    with pytest.raises(ValueError, match="y=None"):
+        private_score(model, Chunks(lambda: [(X, y)]), None, epsilon=1.0, ledger=ledger)
+    assert ledger.remaining()["epsilon"] == 1.0
+
+
+def test_a_model_need_not_be_one_of_scikit_learn():
+    class Duck:
+        n_features_in_ = 2
+
+        def predict(self, X):
+            return (X[:, 0] > 0).astype(int)
+
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    assert correct(Duck(), X, (X[:, 0] > 0).astype(int)).all()
+
+
 # ---------------------------------------------------------------------------------------- steps in front of a search
+
+
+def test_a_row_that_a_step_drops_becomes_zeros():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    X[[3, 17]] = 1e6
+    found = transformed(FunctionTransformer(lambda X: X[np.abs(X).max(axis=1) < 1e5]).fit_transform, X, np.zeros(40))
+    assert np.array_equal(found, np.where(X < 1e5, X, 0))
+
+
+def test_a_refused_row_does_not_hide_what_is_wrong_with_the_types_of_columns():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    step = FunctionTransformer(lambda X: pd.DataFrame(np.asarray(X, dtype=object), columns=["a", "b"]))
+    model = make_pipeline(step, DPLogisticRegression())
+    search = PrivateSearchCV(model, {"dplogisticregression__alpha": [0.01]}, epsilon=5.0, delta=1e-3)
+    for value in (0.5, np.nan):
+        X[3, 1] = value
+        with pytest.raises(ValueError, match="'a' \\(object\\), 'b' \\(object\\)"):
+            search.fit(X, np.arange(40) % 2)
+
+
+def test_a_refused_row_leaves_the_entries_of_others_as_they_are():
+    """Three entries for one place, the sum of which depends on their order and precision."""
+    made = sp.csr_matrix((np.float32([1e8, 1, -1e8] * 40), np.zeros(120, int), np.arange(0, 121, 3)), (40, 1))
+
+    def fit_transform(X, y):
+        if np.isnan(X).any():
+            raise ValueError
+        return made[X[:, 0].astype(int)]
+
+    X = np.arange(40.0)[:, None]
+    refused = X.copy()
+    refused[3] = np.nan
+    whole, rest = transformed(fit_transform, X, X), transformed(fit_transform, refused, X)
+    assert whole.dtype == rest.dtype
+    assert (rest[4:].data == whole[4:].data).all()
+    assert rest[3].nnz == 0
+
+
+def test_whether_columns_come_sparse_does_not_tell_how_many_categories_are_unknown():
+    """By default the share of zeros decides, and a fitted step says what it came to."""
+    frame = pd.DataFrame({"kind": ["a", "b"] * 20, "one": 1.0, "other": 1.0})
+    encoder = make_column_transformer(
+        (OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore"), ["kind"]),
+        remainder="passthrough",
+        sparse_threshold=0.75,
+    )
+    model, found = make_pipeline(encoder, DPLogisticRegression()), []
+    for unknown in (0, 20):
+        frame.loc[: unknown - 1, "kind"] = "secret"
+        search = PrivateSearchCV(model, {"dplogisticregression__alpha": [0.01]}, epsilon=5.0, delta=1e-3)
+        found.append(search.fit(frame, np.arange(40) % 2).best_estimator_[0].sparse_output_)
+    assert found[0] == found[1]
 
 
 def test_rows_that_steps_refuse_become_zeros():
@@ -248,6 +438,15 @@ def test_rows_that_steps_refuse_become_zeros():
     )
     assert np.array_equal(named.to_numpy(), found)
     assert list(named.columns)[-1] == "remainder__age"
+
+
+def test_gaps_that_no_step_fills_are_an_error_as_in_any_fit():
+    frame, y = table(60), np.arange(60) % 2
+    frame.loc[4, "age"] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity that no step"):
+        PrivateSearchCV(pipeline_for(table(60), y), {}, epsilon=5.0).fit(frame, y)
+    filling = make_column_transformer((SimpleImputer(strategy="constant", fill_value=30), ["age"]))
+    assert transformed(filling.fit_transform, frame, y)[4] == 30
 
 
 @pytest.mark.parametrize("kind", ["a", "secret"])

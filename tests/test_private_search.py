@@ -54,6 +54,12 @@ def searching(estimator=None, space=SPACE, **parameters):
     return PrivateSearchCV(DPLogisticRegression() if estimator is None else estimator, space, **parameters)
 
 
+def refused_rows_become_zeros(search):
+    """What a step in front cannot take is not told, so a check that asks for an error about one entry fails behind one."""
+    checks = ("check_dtype_object",) if isinstance(search.estimator, Pipeline) else ()
+    return dict.fromkeys(checks, "a row that does not become numbers becomes zeros")
+
+
 @parametrize_with_checks(
     [
         searching(n_iter_distribution=TWO_RUNS),
@@ -62,7 +68,8 @@ def searching(estimator=None, space=SPACE, **parameters):
             {"dplogisticregression__alpha": [1e-4, 1e-2]},
             n_iter_distribution=TWO_RUNS,
         ),
-    ]
+    ],
+    expected_failed_checks=refused_rows_become_zeros,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -15,7 +15,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 
 from dpsk import Chunks, DPAGDLogisticRegression, DPLogisticRegression, DPSecondOrderClassifier
-from dpsk.data import row_scores
+from dpsk.data import ArrayRows, row_scores
+from dpsk.estimators.validation import validated
 
 METHODS = ("decision_function", "predict", "predict_proba", "predict_log_proba")
 
@@ -110,6 +111,26 @@ def test_files_chunks_and_dask_give_the_same_bits(tmp_path):
         assert_same_bits(predict(Chunks(lambda: np.array_split(X, 7))), whole)
         assert_same_bits(np.asarray(predict(dask.array.from_array(X, chunks=(401, 7)))), whole)
         assert_same_bits(predict(X.astype(np.float32)), predict(X.astype(np.float32).astype(np.float64)))
+
+
+@pytest.mark.parametrize("store", [sp.csr_matrix, sp.coo_array])
+def test_a_row_that_is_not_sorted_does_not_change_how_duplicates_of_another_are_added(store):
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        columns = np.sort(np.r_[np.zeros(20, int), rng.integers(1, 10, 20)])
+        values = rng.permutation(np.r_[1.0, 2.0, 3.0, 1e17, -1e17, np.zeros(15), rng.normal(size=20)])
+        scores, rows = [], []
+        for other in ([1, 2], [2, 1]):
+            places = np.r_[np.zeros(40, int), 1, 1], np.r_[columns, other]
+            X = sp.coo_matrix((np.r_[values, 1, 1], places), (2, 10))
+            if store is sp.csr_matrix:
+                X = sp.csr_matrix((X.data, X.col, [0, 40, 42]), (2, 10))
+            model = model_with(np.arange(1.0, 11.0), 0.0)
+            scores.append(model.decision_function(store(X))[0])
+            fitted = ArrayRows(validated(model, store(X), np.arange(2))[0], np.array([-1, 1]))
+            rows.append(next(iter(fitted._chunks())).units[0].toarray())
+        assert_same_bits(*scores)
+        assert_same_bits(*rows, "in a fit")
 
 
 def test_large_tables_are_cut_into_blocks_without_a_trace():

@@ -4,6 +4,7 @@ Every estimator and wrapper is fitted under a ledger, with messages, on data wit
 one in its place. Then one leak is planted in each channel.
 """
 
+import logging
 import pickle
 import shutil
 import sys
@@ -362,6 +363,18 @@ class Kept:
         return Kept, (self._rows,)
 
 
+def function_that_has(X, *, default):
+    high = float(X.max())
+    if default:
+        return lambda row=high: row
+
+    def function():
+        pass
+
+    function.high = high
+    return function
+
+
 class Odd(Kept):
     """Of another class, and nothing else."""
 
@@ -401,6 +414,25 @@ LEAKS = {
     "a temporary file": (lambda r, X, y: in_the_end(X, lambda: temporary()), r"files : .*temporary"),
     "rows in a pickle": (lambda r, X, y: vars(r).update(kept_=Kept(X[:0].sum() + np.abs(X).max())), r"kept_.*whatever"),
     "rows in a closure": (lambda r, X, y: vars(r).update(f_=lambda: X), r"f_.*whatever the noise"),
+    "an entry of an array that has noise": (
+        lambda r, X, y: vars(r).update(means_=np.r_[r.coef_.ravel(), X.max()]),
+        r"means_: entry 3 of an array, and 0 more",
+    ),
+    "a number beside one that has noise": (
+        lambda r, X, y: vars(r).update(report_=f"{r.coef_[0, 0]} and {X.max()}"),
+        r"report_\[1\].*whatever",
+    ),
+    "a number in a line, too": (lambda r, X, y: print(r.coef_[0, 0], X.max()), r"printed lines.*\[1\].*whatever"),
+    "a number in a file, too": (
+        lambda r, X, y: Path("report.txt").write_text(f"{r.coef_[0, 0]} {X.max()}"),
+        r"report.txt.*\[1\].*whatever",
+    ),
+    "a message of a logger": (
+        lambda r, X, y: logging.getLogger("dpsk").info("the largest is %s", X.max()),
+        "printed lines.*the largest is",
+    ),
+    "a default in a function": (lambda r, X, y: vars(r).update(f_=function_that_has(X, default=True)), r"f_.*whatever"),
+    "what a function has": (lambda r, X, y: vars(r).update(f_=function_that_has(X, default=False)), r"f_.*high.*what"),
     "a class in a pickle": (lambda r, X, y: vars(r).update(kept_=(Odd if huge(X) else Kept)(1)), r"kept_.*Odd"),
 }
 

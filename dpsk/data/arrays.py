@@ -15,7 +15,7 @@ from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "blocks_of", "compact", "require_rows"]
+__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "blocks_of", "compact", "one_per_place", "require_rows"]
 
 _GRID = 2.0**-UNIT_BITS
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
@@ -311,6 +311,20 @@ def _chunk_rows(X: Matrix) -> int:
     return rows
 
 
+def one_per_place(X: Matrix) -> Matrix:
+    """Return a sparse matrix as CSR with one entry in each place: those for one place are added, as they come.
+
+    SciPy would sort all rows as soon as one of them is not sorted, and change the order of entries for one place: a row
+    could decide how the entries of another one are rounded.
+    """
+    X = X if X.format == "coo" else X.tocsr()
+    if X.format == "csr" and X.has_canonical_format:
+        return X
+    X = X.tocoo()
+    order = np.lexsort((X.col, X.row))  # stable
+    return type(X)((X.data[order], (X.row[order], X.col[order])), shape=X.shape).tocsr()  # sorted: only adds
+
+
 def _few_rows(entries: int, n_columns: int) -> int:
     """Return how many rows hold about so many entries: at most _BLOCK_ROWS of them."""
     return max(1, min(_BLOCK_ROWS, entries // n_columns))
@@ -318,9 +332,7 @@ def _few_rows(entries: int, n_columns: int) -> int:
 
 def _own_values(X: Matrix) -> Matrix:
     """Return a CSR matrix in canonical form whose finite float64 values may be changed; the pattern may be shared."""
-    if not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
+    X = one_per_place(X)
     units = sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
     _require_finite(units.data)
     return units

@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mechanisms.exact import Floats
-from .arrays import LARGEST_ENTRY
+from .arrays import LARGEST_ENTRY, one_per_place
 from .rows import Matrix
 
 __all__ = ["row_scores"]
@@ -95,8 +95,7 @@ def _sparse_sums(
     X: Any, coef: Floats, ranges: Floats | None, origin: Floats, data_norm: float | None
 ) -> Iterator[tuple[slice, Floats]]:
     """Yield the same of a sparse matrix: its entries, in the order of the columns, are all that is added."""
-    X = sp.csr_matrix(X, dtype=np.float64, copy=not X.has_canonical_format)
-    X.sum_duplicates()
+    X = one_per_place(sp.csr_matrix(X, dtype=np.float64))
     by_column = np.ascontiguousarray(coef.T)
     for rows in _of_about(_ENTRIES, X.indptr):
         at = slice(X.indptr[rows.start], X.indptr[rows.stop])

@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from sklearn.utils.validation import validate_data
 
 from ..data import Chunks, DaskTable, StoredTable, require_table
+from ..data.arrays import one_per_place
 from ..data.stored import Scratch, blocks_of, require_room
 from ..data.tables import all_labels
 
@@ -124,7 +125,7 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     require_numbers(X)
     options: dict[str, Any] = {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
     y = None if y is None else checked_labels(y)
-    X, y = quietly("X", validate_data, estimator, X, y, ensure_min_samples=2, **options)
+    X, y = quietly("X", validate_data, estimator, _in_rows(X), y, ensure_min_samples=2, **options)
     return X, y
 
 
@@ -132,7 +133,11 @@ def validated_rows(estimator: Any, X: Any) -> Any:
     """Return rows in memory as predictions of a fitted estimator need them."""
     require_numbers(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-    return quietly("X", validate_data, estimator, X, reset=False, **options)
+    return quietly("X", validate_data, estimator, _in_rows(X), reset=False, **options)
+
+
+def _in_rows(X: Any) -> Any:
+    return one_per_place(X) if sp.issparse(X) and X.format == "coo" and X.ndim == 2 else X
 
 
 def is_mapped(X: Any) -> bool:
@@ -144,7 +149,7 @@ def checked(X: Any, y: Any = None) -> tuple[Any, Any]:
     """Return some rows, and their labels if there are any, as scikit-learn checks them."""
     require_numbers(X)
     options: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_min_samples": 0}
-    X = quietly("X", check_array, X, input_name="X", **options)
+    X = quietly("X", check_array, _in_rows(X), input_name="X", **options)
     if y is not None:
         y = checked_labels(y)
         quietly("y", check_consistent_length, X, y)
@@ -209,9 +214,8 @@ def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], 
                     else "labels came both with the chunks and as y: leave one of them out"
                 )
             block, chunk_y = checked(X, chunk_y)
-            if sp.issparse(block) and not block.has_canonical_format:
-                block = block.copy()  # it may be the caller's
-                block.sum_duplicates()  # in the precision in which they came
+            if sp.issparse(block):
+                block = one_per_place(block)  # added in the precision in which they came
             named = X if hasattr(X, "columns") else block
             try:
                 validate_data(estimator, named, reset=not shapes, skip_check_array=True)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
@@ -31,10 +32,12 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
+from ..data.arrays import one_per_place
 from ..estimators.base import PrivateClassifier
+from ..estimators.validation import require_numbers
 
 __all__ = ["correct", "labels_of", "n_rows_of", "rows_of", "silence", "transformed"]
 
@@ -49,6 +52,8 @@ _ROW_BY_ROW = (
     StandardScaler,
 )
 """Steps whose ``transform`` works on each entry by itself, so that a row has the same bits in any company."""
+
+_OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
 
 @contextmanager
@@ -69,13 +74,18 @@ def rows_of(X: Any, chosen: Any) -> Any:
     if hasattr(X, "iloc"):
         return X.iloc[chosen]
     if hasattr(X, "tocsr"):
-        return X.tocsr()[chosen]  # COO has no rows
+        return one_per_place(X)[chosen] if X.format == "coo" else X.tocsr()[chosen]
     return X[chosen]
 
 
 def labels_of(y: Any) -> NDArray[Any]:
-    """Return labels as an array; in a list each keeps its own type, whatever the types of the others are."""
-    if hasattr(y, "dtype") or hasattr(y, "__array__"):
+    """Return labels as an array; where NumPy has no type for all of them each keeps its own, whatever the others are.
+
+    A missing value among integers, as lists, pandas and Polars can hold, would make floats of all of them.
+    """
+    if is_dask(y):
+        y = y.compute()
+    if isinstance(getattr(y, "dtype", None), np.dtype) or (hasattr(y, "__array__") and not hasattr(y, "dtype")):
         return np.asarray(y)
     labels = np.empty(len(y), dtype=object)
     for i, label in enumerate(y):
@@ -90,9 +100,11 @@ def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
     ----------------
     (docs/guarantees.md, 13.2)
     Entry i is a function of the estimator, of row i and of its label. Models and steps that are known to judge each row
-    by itself get all rows at once (:mod:`dpsk.data.scores`); any other model gets one row at a time. Where several rows
-    together are refused, halves of them are tried, down to single rows; a row that is refused alone is wrong. This asks
-    one thing of the estimator: what it returns for one row does not depend on the rows it has seen before.
+    by itself get all rows at once (:mod:`dpsk.data.scores`); any other model gets one row at a time, and so do steps
+    that get a list, whose rows decide together what type their numbers have. Where several rows together are refused,
+    halves of them are tried, down to single rows; a row that is refused alone is wrong. Every attempt has rows of its
+    own, since a step may write into what it gets (``copy=False``). This asks one thing of the estimator: what it
+    returns for one row does not depend on the rows it has seen before.
     """
     with silence():
         predicted, known = _predictions(estimator, X)
@@ -116,33 +128,58 @@ def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_
         if not blocks:
             raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
         labels, known = zip(*blocks, strict=True)
-        return np.concatenate([block.astype(object) for block in labels]), np.concatenate(known)
+        return labels_of([label for block in labels for label in block]), np.concatenate(known)
     _require_columns(estimator, X)
     n = n_rows_of(X)
-    X = X.tocsr() if sp.issparse(X) else np.ascontiguousarray(X) if type(X) is np.ndarray else X
+    X = rows_of(X, slice(None)) if sp.issparse(X) else np.ascontiguousarray(X) if type(X) is np.ndarray else X
+    of_dpsk = isinstance(estimator, PrivateClassifier)  # it writes into nothing, and reads lists number by number
+    told = _OF_THE_USER if _is_fitted(estimator) else (*_OF_THE_USER, NotFittedError)
 
     def predict(start: int, stop: int) -> NDArray[Any]:
-        labels = np.asarray(estimator.predict(rows_of(X, slice(start, stop))))
+        rows = rows_of(X, slice(start, stop))
+        labels = np.asarray(estimator.predict(rows if of_dpsk else copy.deepcopy(rows)))
         if labels.shape != (stop - start,):
             raise ValueError("one label per row is needed")
         return labels
 
-    parts = [(0, n)] if judges_rows_alone(estimator) else [(i, i + 1) for i in range(n)]
-    found = [piece for start, stop in parts for piece in _accepted(predict, start, stop)]
+    together = judges_rows_alone(estimator) and (of_dpsk or hasattr(X, "shape"))
+    parts = [(0, n)] if together else [(i, i + 1) for i in range(n)]
+    found = [piece for start, stop in parts for piece in _accepted(predict, start, stop, told)]
     if len(found) == 1 and len(found[0][1]) == n:
         return found[0][1], np.ones(n, dtype=bool)
     predicted, known = np.empty(n, dtype=object), np.zeros(n, dtype=bool)
     for start, labels in found:
-        predicted[start : start + len(labels)], known[start : start + len(labels)] = labels, True
+        for row, label in enumerate(labels, start):  # one by one, as they are: slices of dates would become integers
+            predicted[row], known[row] = label, True
     return predicted, known
 
 
+def _is_fitted(estimator: Any) -> bool:
+    """Return whether the estimator is fitted, as far as can be told without rows."""
+    if isinstance(estimator, Pipeline):
+        return all(_is_fitted(step) for _, step in estimator.steps)
+    try:
+        if isinstance(estimator, BaseEstimator):
+            check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    except TypeError:  # it has no fit
+        pass
+    return True
+
+
 def _require_columns(estimator: Any, X: Any) -> None:
-    """Raise ValueError if the table has not the columns that the estimator was fitted on: their names are public."""
+    """Raise ValueError if the table has not the columns that the estimator was fitted on: these are public.
+
+    So are the types of columns: those of a classifier of dpsk have to be numbers.
+    """
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[0][1]
-    # a ColumnTransformer takes tables that have other columns beside its own
-    if hasattr(X, "shape") and hasattr(estimator, "n_features_in_") and not isinstance(estimator, ColumnTransformer):
+    if isinstance(estimator, PrivateClassifier):
+        require_numbers(X)
+    # a ColumnTransformer takes tables that have other columns beside its own, and models of others check for themselves
+    checked = isinstance(estimator, BaseEstimator) and not isinstance(estimator, ColumnTransformer)
+    if hasattr(X, "shape") and hasattr(estimator, "n_features_in_") and checked:
         validate_data(estimator, X, reset=False, skip_check_array=True)
 
 
@@ -150,23 +187,29 @@ def _pairs(estimator: Any, block: Any) -> NDArray[Any]:
     pairs = np.empty((n_rows_of(block), 2), dtype=object)
     if len(pairs):
         with silence():
-            pairs[:, 0], pairs[:, 1] = _predictions(estimator, block)
+            predicted, known = _predictions(estimator, block)
+            pairs[:, 0], pairs[:, 1] = labels_of(list(predicted)), known
     return pairs
 
 
-def _accepted(work: Callable[[int, int], Any], start: int, stop: int) -> Iterator[tuple[int, Any]]:
-    """Yield what ``work`` makes of rows ``start`` to ``stop``; where they are refused, of each half of them."""
+def _accepted(
+    work: Callable[[int, int], Any], start: int, stop: int, told: tuple[type[BaseException], ...] = _OF_THE_USER
+) -> Iterator[tuple[int, Any]]:
+    """Yield what ``work`` makes of rows ``start`` to ``stop``; where they are refused, of each half of them.
+
+    Whatever is raised refuses rows, but for what is ``told``: what the user did, or an error about the model.
+    """
     if stop <= start:
         return
     try:
         done = work(start, stop)
-    except NotFittedError:
-        raise  # about the model, not about a row
-    except Exception:
+    except told:
+        raise
+    except BaseException:  # a step may end the process, or be written in a language whose errors are no Exception
         if stop - start > 1:
             middle = (start + stop) // 2
-            yield from _accepted(work, start, middle)
-            yield from _accepted(work, middle, stop)
+            yield from _accepted(work, start, middle, told)
+            yield from _accepted(work, middle, stop, told)
     else:
         yield start, done
 
@@ -202,7 +245,9 @@ def judges_rows_alone(estimator: Any) -> bool:
         rest = getattr(estimator, "remainder", "drop")
         return all(map(judges_rows_alone, [rest, *(step for _, step, *_ in parts)]))
     if type(estimator) is FunctionTransformer:  # a ufunc gives an entry the same bits wherever it stands in an array
-        return estimator.func is None or (isinstance(estimator.func, np.ufunc) and estimator.func.nin == 1)
+        func = estimator.func
+        of_entries = isinstance(func, np.ufunc) and func.nin == 1 and func.signature is None
+        return func is None or (of_entries and not estimator.kw_args)
     return type(estimator) in _ROW_BY_ROW or (isinstance(estimator, str) and estimator in ("passthrough", "drop"))
 
 
@@ -215,20 +260,28 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
     Formal guarantee
     ----------------
     (docs/guarantees.md, 11.4)
-    For steps that treat each row by itself, what becomes of a row is a function of this row. That some row is accepted
-    at all counts as public, as the set of labels does.
+    For steps that treat each row by itself, what becomes of a row is a function of this row. Two facts count as public:
+    that some row is accepted at all, and that refused rows hold no NaN or infinity, as for any fit.
     """
     n = n_rows_of(X)
 
     def work(start: int, stop: int) -> tuple[int, Any]:
         some = slice(start, stop)
-        made = fit_transform(rows_of(X, some), rows_of(y, some))
+        made = fit_transform(copy.deepcopy(rows_of(X, some)), rows_of(y, some))
+        if n_rows_of(made) != stop - start:
+            raise ValueError("a step made another number of rows")
         if not np.isfinite(made.data if sp.issparse(made) else np.asarray(made, dtype=np.float64)).all():
             raise ValueError("a model takes finite numbers only")
         return stop, made
 
     with silence():
         found = list(_accepted(work, 0, n))
+        kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
+        if _has_gaps(rows_of(X, np.delete(np.arange(n), kept))):
+            raise ValueError(
+                "Input X contains NaN or infinity that no step in front of the estimator fills. Drop such rows, or "
+                "fill them with a constant that is not taken from the data"
+            )
         if not found:
             raise ValueError(
                 "the steps in front of the private estimator refuse every row, or make no finite numbers of it. Fit "
@@ -236,15 +289,26 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
             )
         if len(found) == 1 and found[0][1][0] - found[0][0] == n:
             return found[0][1][1]
-        kept = np.concatenate([np.arange(start, stop) for start, (stop, _) in found])
-        return _among_zeros(fit_transform(rows_of(X, kept), rows_of(y, kept)), kept, n)
+        made = fit_transform(rows_of(X, kept), rows_of(y, kept))
+        require_numbers(made)  # as if no row had been refused
+        return _among_zeros(made, kept, n)
+
+
+def _has_gaps(X: Any) -> bool:
+    """Return whether some of the numbers of a table are NaN or infinite."""
+    if sp.issparse(X):
+        return not np.isfinite(X.data).all()
+    columns = [X.iloc[:, k] for k in range(X.shape[1])] if hasattr(X, "iloc") else [np.asarray(X)]
+    numbers = [column for column in columns if getattr(column.dtype, "kind", "O") == "f"]
+    return not all(np.isfinite(np.asarray(column, dtype=np.float64)).all() for column in numbers)
 
 
 def _among_zeros(made: Any, kept: NDArray[np.intp], n: int) -> Any:
     """Return ``n`` rows: those made at their positions, zeros at the others."""
     if sp.issparse(made):
-        places = sp.csr_matrix((np.ones(len(kept)), (kept, np.arange(len(kept)))), (n, len(kept)))
-        return sp.csr_matrix(places @ made)
+        made, counts = made.tocsr(), np.zeros(n, dtype=np.intp)
+        counts[kept] = np.diff(made.indptr)
+        return sp.csr_matrix((made.data, made.indices, np.r_[0, np.cumsum(counts)]), (n, made.shape[1]))
     full = np.zeros((n, *np.shape(made)[1:]))
     full[kept] = made
     return type(made)(full, columns=made.columns) if hasattr(made, "iloc") else full

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
@@ -233,7 +234,7 @@ def _path_of_the_private_step(estimator: Any) -> str:
 
 
 def _silence(part: Any) -> None:
-    """Take away what would show that a fit begins: messages, callbacks, files."""
+    """Take away what would show that a fit begins: messages, callbacks, files; and a choice that counts zeros."""
     if not hasattr(part, "get_params") or isinstance(part, type):
         return
     vars(part).pop("_skl_callbacks", None)
@@ -242,3 +243,5 @@ def _silence(part: Any) -> None:
         part.verbose = type(shown)(0)
     if isinstance(part, Pipeline):
         part.memory = None
+    if isinstance(part, ColumnTransformer):  # else zeros in one-hot columns are counted
+        part.sparse_threshold = float(part.sparse_threshold > 0)

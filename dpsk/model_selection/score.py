@@ -99,7 +99,8 @@ def private_score(
     ----------
     estimator : fitted classifier
         Anything with ``predict``. Classifiers of dpsk, alone or behind scikit-learn's encoders and scalers, predict for
-        all rows at once. Anything else predicts for one row at a time, which takes a fraction of a millisecond a row.
+        all rows at once. Anything else predicts for one row at a time, which takes as long as it takes: a fraction of
+        a millisecond a row for a linear model, some milliseconds for a forest of 100 trees.
     X, y : array-like
         Held-out rows and their labels. Their number, the columns and the types of the arrays are public.
     epsilon : float
@@ -164,6 +165,8 @@ def released_successes(
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     with set_aside(ledger, budget, label="private_score", adjacency=adjacency, private=bits.private) as filtered:
+        if y is None:
+            raise ValueError("y=None: a score needs one label per row, beside Chunks too")
         true = labels_of(y)
         _require_scorable(estimator, X, true)
         right = correct(estimator, X, true).astype(np.float64)

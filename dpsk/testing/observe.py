@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import pickle
 import re
@@ -11,7 +12,7 @@ import tempfile
 import types
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class Seen:
 
     ``kind`` is what noise has no say in: a type, a dtype, a text without its numbers. ``value`` is what it may have
     moved. ``parts`` have names, ``items`` a place. ``loose`` says that noise may decide whether there is a number or
-    None, or which keys a dict has.
+    None, or which keys a dict has. Where ``value`` holds the bytes of an array, an entry has ``width`` of them.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Seen:
     parts: Mapping[str, Seen] = field(default_factory=dict)
     items: Sequence[Seen] | None = None
     loose: bool = False
+    width: int = 0
 
 
 def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iterator[str]:
@@ -64,6 +66,10 @@ def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iter
             return
     if _moved_by_the_row([seen.value for seen in plain], [seen.value for seen in twin]):
         yield f"{where}: {_shown(plain[0].value)} became {_shown(twin[0].value)}, whatever the noise"
+    else:
+        entries = _entries_moved_by_the_row(plain, twin)
+        if len(entries):
+            yield f"{where}: entry {entries[0]} of an array, and {len(entries) - 1} more, moved whatever the noise"
     every = [*plain, *twin]
     for name in plain[0].parts:
         if all(name in seen.parts for seen in every):
@@ -87,6 +93,19 @@ def _moved_by_the_row(plain: list[Any], twin: list[Any]) -> bool:
     return plain[0] != twin[0] and plain.count(plain[0]) == len(plain) and twin.count(twin[0]) == len(twin)
 
 
+def _entries_moved_by_the_row(plain: Sequence[Seen], twin: Sequence[Seen]) -> Any:
+    """Return the places in arrays of one type and shape whose bytes no noise has moved, but the row has."""
+    every = [*plain, *twin]
+    if not all(seen.width and len(seen.value) == len(plain[0].value) for seen in every) or not plain[0].value:
+        return ()
+    ones, others = (
+        np.stack([np.frombuffer(seen.value, np.uint8).reshape(-1, seen.width) for seen in some])
+        for some in (plain, twin)
+    )
+    still = (ones == ones[0]).all(axis=(0, 2)) & (others == others[0]).all(axis=(0, 2))
+    return np.flatnonzero(still & (ones[0] != others[0]).any(axis=1))
+
+
 def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 120 else f"{text[:117]}..."
@@ -104,6 +123,7 @@ def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
             warnings.catch_warnings(record=True) as warned,
             redirect_stdout(printed),
             redirect_stderr(printed),
+            _logged(printed),
             replayed(stream),
         ):
             warnings.simplefilter("always")
@@ -125,6 +145,20 @@ def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
         tempfile.tempdir = usual
         shutil.rmtree(folder, ignore_errors=True)
     return Seen("run", parts=channels), returned
+
+
+@contextmanager
+def _logged(lines: io.StringIO) -> Iterator[None]:
+    """Let messages of all levels that loggers take be lines, too."""
+    root, handler = logging.getLogger(), logging.StreamHandler(lines)
+    level = root.level
+    root.addHandler(handler)
+    root.setLevel(1)
+    try:
+        yield
+    finally:
+        root.setLevel(level)
+        root.removeHandler(handler)
 
 
 def _errors(error: BaseException | None) -> Iterator[str]:
@@ -157,7 +191,8 @@ def _steady(text: str) -> str:
 
 def _text(text: str) -> Seen:
     text = _steady(text)
-    return Seen(f"text {_NUMBER.sub('#', text)}", tuple(_NUMBER.findall(text)))
+    numbers = [Seen("number", number) for number in _NUMBER.findall(text)]
+    return Seen(f"text {_NUMBER.sub('#', text)}", items=numbers)
 
 
 def _lines(text: str) -> Seen:
@@ -165,7 +200,7 @@ def _lines(text: str) -> Seen:
     lines = [_text(line) for line in text.splitlines()]
     kinds = dict.fromkeys(line.kind for line in lines)
     return Seen(
-        "lines", parts={f" {kind}": Seen("", [line.value for line in lines if line.kind == kind]) for kind in kinds}
+        "lines", parts={f" {kind}": Seen("", items=[line for line in lines if line.kind == kind]) for kind in kinds}
     )
 
 
@@ -185,7 +220,10 @@ def _files(folder: Path) -> Seen:
 def _content(path: Path) -> Seen:
     content = path.read_bytes()
     if content[:16] != b"SQLite format 3\0" or content[68:72] != b"dpsk":
-        return Seen("file", content)
+        try:
+            return _lines(content.decode())
+        except UnicodeDecodeError:
+            return Seen("file", content)
     rows = [{name: at for name, at in vars(row).items() if name not in ("started", "ended")} for row in _history(path)]
     return Seen("ledger", items=[_seen(row, set()) for row in rows])
 
@@ -221,13 +259,16 @@ def _seen(thing: Any, above: set[int]) -> Seen:
         return Seen(kind, repr(thing), loose=True)
     if isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
         inside = {f"[{k}]": _cell(cell, above) for k, cell in enumerate(getattr(thing, "__closure__", None) or ())}
+        if isinstance(thing, types.FunctionType):
+            own = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__)
+            inside["<own>"] = _seen(own, above | {id(thing)})
         return Seen(f"{kind} {getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing)}", parts=inside)
     if id(thing) in above:
         return Seen(f"{kind}, again")
     above = above | {id(thing)}
     if isinstance(thing, np.ndarray) and thing.dtype.kind not in "OUV":
         shape = {" shape": Seen("shape", thing.shape)}
-        return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", thing.tobytes(), parts=shape)
+        return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", thing.tobytes(), shape, width=thing.itemsize)
     if isinstance(thing, np.ndarray):
         return Seen(f"{kind} {thing.dtype}", thing.shape, items=[_seen(entry, above) for entry in thing.ravel()])
     if isinstance(thing, set | frozenset):

@@ -35,21 +35,24 @@ def check_twins(
 
     * exceptions: type, text, and those that hang on them;
     * warnings: category, text, number, order, and the file they are attributed to;
-    * of the result, through attributes, properties, dicts, lists, tuples, closures and what a pickle would hold: types,
-      dtypes, numbers of dimensions, names of attributes, and texts without their numbers;
+    * of the result, through attributes, properties, dicts, lists, tuples, functions and what a pickle would hold:
+      types, dtypes, numbers of dimensions, names of attributes, and texts without their numbers;
     * the classes that its pickle names;
-    * printed lines without their numbers;
+    * lines that were printed, or logged at any level, without their numbers;
     * names of files left behind, in the working folder and in the one for temporary files;
     * rows of ledgers in the working folder: labels, states, and who they are on.
 
     What is compared exactly may still follow from what was released (a warning that a fit found nothing, say). Choose
     an epsilon at which one row hardly moves a release, such as 0.5: then it does not.
 
-    Compared in kind: numbers, also those in texts, in ledgers and in files; shapes of arrays, lengths of lists, keys of
-    dicts; how often a line is printed; whether there is a number or None. Noise may move all of these, and lead to
-    another number of steps. What it does not move is no noise: a value that is the same under every stream, and another
-    one on the twin under every stream, is a fact about the row. Noisy numbers that are whole and hardly move can look
-    like that by chance; ``streams=6`` tells.
+    Not seen: what is written past Python's streams (``os.write``, other processes), attributes of classes and modules,
+    settings of the process (warning filters, environment), the order in which an array lies in memory.
+
+    Compared in kind: numbers, each for itself, also in arrays, texts, ledgers and files; shapes of arrays, lengths of
+    lists, keys of dicts; how often a line is printed; whether there is a number or None. Noise may move all of these,
+    and lead to another number of steps. What it does not move is no noise: a value that is the same under every stream,
+    and another one on the twin under every stream, is a fact about the row. Noisy numbers that are whole and hardly
+    move can look like that by chance; ``streams=6`` tells.
 
     If the result predicts, :func:`check_company` is done with its methods.
 
