@@ -55,7 +55,7 @@ def searching(estimator=None, space=SPACE, **parameters):
 
 
 def refused_rows_become_zeros(search):
-    """What a step in front cannot take is not told, so a check that asks for an error about one entry fails behind one."""
+    """What a step in front cannot take is not told, so a check that asks for an error about one entry does not hold."""
     checks = ("check_dtype_object",) if isinstance(search.estimator, Pipeline) else ()
     return dict.fromkeys(checks, "a row that does not become numbers becomes zeros")
 
