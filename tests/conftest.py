@@ -1,5 +1,9 @@
 """Data that tests of estimators share."""
 
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is loaded: tests run on all cores already
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
