@@ -99,7 +99,8 @@ def private_score(
     ----------
     estimator : fitted classifier
         Anything with ``predict``. Classifiers of dpsk, alone or behind scikit-learn's encoders and scalers, predict for
-        all rows at once. Anything else predicts for one row at a time, which takes a fraction of a millisecond a row.
+        all rows at once. Anything else predicts for one row at a time, which takes a fraction of a millisecond a row,
+        and several milliseconds a row if it is a pipeline with a ColumnTransformer.
     X, y : array-like
         Held-out rows and their labels. Their number, the columns and the types of the arrays are public.
     epsilon : float
