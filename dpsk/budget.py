@@ -98,8 +98,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command = commands.add_parser(
         "plan", help="which epsilon so many fits may have, or how many fits of one there may be"
     )
-    command.add_argument("--epsilon", type=float, required=True, help="the budget of the data")
-    command.add_argument("--delta", type=float, required=True, help="the budget of the data")
+    command.add_argument("--epsilon", type=float, required=True, help="epsilon of all fits together")
+    command.add_argument("--delta", type=float, required=True, help="delta of all fits together")
     wanted = command.add_mutually_exclusive_group(required=True)
     wanted.add_argument("--fits", type=int, help="how many equal fits")
     wanted.add_argument("--each", type=float, help="the epsilon of each fit")

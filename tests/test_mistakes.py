@@ -222,3 +222,10 @@ def test_a_collection_of_dask_where_dask_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "dask", None)
     with pytest.raises(ImportError, match=r'X is a Dask collection.*pip install "dpsk\[dask\]"'):
         DPLogisticRegression().fit(rows, labels)
+
+
+def test_a_pair_for_each_of_two_columns_is_not_taken_for_lows_and_highs():
+    X, y = np.random.default_rng(0).uniform(size=(50, 2)), np.arange(50) % 2
+    with pytest.raises(ValueError, match="It is read as"):
+        DPLogisticRegression(bounds=[(0, 1), (0, 5)]).fit(X, y)
+    DPLogisticRegression(epsilon=100.0, bounds=[(0, 0), (1, 5)]).fit(X, y)

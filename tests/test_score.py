@@ -3,13 +3,15 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from contract import Untouchable
 from scipy.stats import binom, chisquare, dlaplace, norm
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dpsk import BudgetExhausted, DPLogisticRegression, PrivacyLedger, private_score
 from dpsk.model_selection.score import _noise_cdf, _population_interval, _rows_interval
@@ -267,3 +269,18 @@ def test_what_cannot_be_scored_is_refused_and_costs_nothing(tmp_path):
         with pytest.raises(ValueError, match=message):
             private_score(thing, rows, labels, epsilon=0.1, ledger=ledger)
     assert ledger.remaining() == {"epsilon": 1.0, "delta": 1e-6}
+
+
+def test_columns_that_a_pipeline_wants_by_name_are_asked_for_before_anything_is_paid(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=0)
+    frame = pd.DataFrame({"kind": ["a", "b"] * 50, "age": np.arange(100.0), "other": 1.0})
+    front = make_column_transformer((OneHotEncoder(categories=[["a", "b"]]), ["kind"]), ("passthrough", ["age"]))
+    model = make_pipeline(front, DPLogisticRegression(epsilon=50.0)).fit(frame, frame["age"] > 50)
+    for rows, message in (
+        (frame.drop(columns="kind"), r"X lacks columns that the estimator was fitted on: \['kind'\]"),
+        (frame.to_numpy(), "X has no names of columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            private_score(model, rows, frame["age"] > 50, epsilon=0.5, ledger=ledger)
+    private_score(model, frame.drop(columns="other"), frame["age"] > 50, epsilon=0.5, ledger=ledger)
+    assert ledger.remaining()["epsilon"] == 0.5

@@ -549,3 +549,9 @@ def test_a_private_fit_is_the_same_under_the_same_stream(Estimator):
             return pickle.dumps(model.fit(X, TWO).coef_)
 
     assert weights(1) == weights(1) != weights(2)
+
+
+def test_an_action_that_shows_nothing_is_refused():
+    X, y = np.arange(8.0)[:, None], np.arange(8) % 2
+    with pytest.raises(AssertionError, match="return what it releases"):
+        check_twins(lambda X, y: None, X, y)

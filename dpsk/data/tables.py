@@ -54,7 +54,7 @@ class Chunks:
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
-            "these are rows in chunks, and an array is needed here: only fit and predict of dpsk take Chunks"
+            "these are rows in chunks, and an array is needed here: only dpsk's classifiers and private_score take them"
         )
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:

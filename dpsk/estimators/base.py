@@ -399,7 +399,8 @@ def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) 
         pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
         yield (
             f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
-            "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer columns"
+            "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer "
+            "columns or classes"
             f"{pure}"
         )
 

@@ -87,7 +87,7 @@ PARAMETERS = {
         solved without noise.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
-        a paragraph for a report. A fit that ends in an error after a release leaves this attribute alone.
+        a paragraph for a report. A fit that ends in an error after a release leaves only this attribute.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names""",
 }
@@ -194,6 +194,12 @@ def as_bounds(bounds: Any) -> tuple[Floats, Floats]:
     if not good:
         raise ValueError(
             f"bounds={bounds!r} must be None or a pair (low, high) of finite numbers, or of arrays with one number per "
-            "column, with low <= high, and low < high somewhere: public knowledge, not taken from the data"
+            "column, (lows, highs), with low <= high, and low < high somewhere: public knowledge, not taken from the "
+            "data"
+        )
+    if low.shape == (2,) and (low == high).any():
+        raise ValueError(
+            f"bounds={bounds!r} leaves one of two columns a single value. It is read as (lows, highs), one number per "
+            "column in each, and not as a pair per column. Turn it round, or drop a column that never changes"
         )
     return low, high

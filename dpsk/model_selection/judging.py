@@ -177,10 +177,28 @@ def _require_columns(estimator: Any, X: Any) -> None:
         estimator = estimator.steps[0][1]
     if isinstance(estimator, PrivateClassifier):
         require_numbers(X)
+    if isinstance(estimator, ColumnTransformer):
+        _require_its_columns(estimator, X)
     # a ColumnTransformer takes tables that have other columns beside its own, and models of others check for themselves
     checked = isinstance(estimator, BaseEstimator) and not isinstance(estimator, ColumnTransformer)
     if hasattr(X, "shape") and hasattr(estimator, "n_features_in_") and checked:
         validate_data(estimator, X, reset=False, skip_check_array=True)
+
+
+def _require_its_columns(columns: ColumnTransformer, X: Any) -> None:
+    """Raise ValueError if a column that is named in one of the transformers is missing."""
+    parts = getattr(columns, "transformers_", [])
+    named = [
+        name for _, step, names in parts if not isinstance(step, str) or step != "drop" for name in np.ravel(names)
+    ]
+    wanted = [str(name) for name in dict.fromkeys(named) if isinstance(name, str)]
+    if not wanted or not hasattr(X, "shape"):
+        return
+    if not hasattr(X, "columns"):
+        raise ValueError(f"X has no names of columns, but {wanted} are wanted by name: give a DataFrame")
+    missing = [name for name in wanted if name not in set(X.columns)]
+    if missing:
+        raise ValueError(f"X lacks columns that the estimator was fitted on: {missing}")
 
 
 def _pairs(estimator: Any, block: Any) -> NDArray[Any]:

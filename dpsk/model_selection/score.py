@@ -99,8 +99,8 @@ def private_score(
     ----------
     estimator : fitted classifier
         Anything with ``predict``. Classifiers of dpsk, alone or behind scikit-learn's encoders and scalers, predict for
-        all rows at once. Anything else predicts for one row at a time, which takes as long as it takes: a fraction of
-        a millisecond a row for a linear model, some milliseconds for a forest of 100 trees.
+        all rows at once. Anything else predicts for one row at a time: a fraction of a millisecond a row for a linear
+        model, some milliseconds for a forest of 100 trees or a pipeline with a ColumnTransformer.
     X, y : array-like
         Held-out rows and their labels. Their number, the columns and the types of the arrays are public.
     epsilon : float

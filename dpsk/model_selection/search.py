@@ -265,9 +265,11 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         Steps in front of the estimator are tried on all rows. What is questionable is warned about once, since warnings
         of runs would count them.
         """
+        if y is None:
+            raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None")
         model, last = run.model({})
         X, y = (given if given is None or hasattr(given, "shape") else np.asarray(given) for given in (X, y))
-        if model is not last and X is not None and y is not None:
+        if model is not last and X is not None:
             check_consistent_length(X, y)
             checked, y = last._validated(fit_in_front(model, X, y), y)
         else:

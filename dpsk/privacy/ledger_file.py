@@ -267,7 +267,7 @@ def _explained(path: str, timeout: float) -> Iterator[None]:
             _CORRUPT: "is damaged: restore a backup, and count what was fitted since",
             _FULL: "cannot grow: the disk is full",
             _CANTOPEN: _NOT_THERE,
-            _NOTADB: "is not a ledger, nor any other SQLite file; it was left as it is",
+            _NOTADB: "cannot be read: the file is not a ledger, nor any other SQLite file; it was left as it is",
         }
         reason = reasons.get(code, "could not be used")
         raise LedgerError(f"the ledger {path!r} {reason} [SQLite: {error}]. Nothing was recorded") from error

@@ -144,7 +144,7 @@ class PrivacySpent:
         if not self.private:
             return (
                 "NOT PRIVATE: the noise was generated from a known seed (random_state), so whoever knows the seed can "
-                f"subtract it. With system randomness the same fit would have been {self._guarantee()}."
+                f"subtract it. With system randomness the same fit would have kept {self._guarantee()}."
             )
         return (
             f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "

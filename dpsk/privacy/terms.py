@@ -162,8 +162,8 @@ class Terms:
         if not private and not self.allow_nonprivate:
             raise ValueError(
                 f"{label} would not be private (random_state is given, or epsilon is infinite), and the ledger refuses "
-                "such fits: they would void its guarantee. Leave random_state out, or experiment with a ledger created "
-                "with allow_nonprivate=True"
+                "such fits: they would void its guarantee. Leave random_state out, give a finite epsilon, or "
+                "experiment with a ledger created with allow_nonprivate=True"
             )
 
     def require_datasets(self, names: tuple[str, ...]) -> None:

@@ -61,6 +61,9 @@ def check_twins(
     require(streams >= 2, "streams must be at least 2: noise is told by its moving from one to the next")
     seen, results = zip(*(observed(lambda: action(X, y), stream) for stream in range(streams)), strict=True)
     raised = [one.parts["exception"].kind for one in seen]
+    compared = any(one.parts[channel].parts for one in seen for channel in ("printed lines", "files "))
+    told = compared or any(result is not None for result in results)
+    require(told or "none" not in raised, "the action returns, prints and leaves nothing: return what it releases")
     require("none" in raised, f"the action raises on ordinary data already, so nothing was compared: {raised[0]}")
     for name, place, twin_X, twin_y in _twins(X, y, rows):
 
