@@ -165,9 +165,8 @@ def inexact(source):
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
             found = getattr(np, node.attr, None)
-            if isinstance(found, np.ufunc) and node.attr not in EXACT.split():
-                yield f"np.{node.attr}"
-            elif isinstance(found, types.ModuleType) and node.attr != "linalg":  # np.emath.log, np.lib.scimath.log
+            inside = isinstance(found, types.ModuleType) and node.attr != "linalg"  # np.emath.log, np.lib.scimath.log
+            if inside or (isinstance(found, np.ufunc) and node.attr not in EXACT.split()):
                 yield f"np.{node.attr}"
         elif isinstance(node, ast.Import):
             renamed = [a.name for a in node.names if a.name == "numpy" and a.asname not in (None, "np")]
