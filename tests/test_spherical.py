@@ -217,6 +217,13 @@ def test_the_scale_is_never_less_than_the_quotient(monkeypatch, bound, epsilon):
     assert math.nextafter(used[0], 0) < quotient <= used[0]
 
 
+def test_noise_that_is_far_below_the_grid_changes_nothing():
+    """A cell lies around its multiple of the grid: it does not begin there."""
+    value = np.array([-3, 0, 2**40])
+    for seed in range(20):
+        assert NormGamma(1.0)(value, l2(1e-6), SeededBits(seed)).tolist() == value.tolist()
+
+
 @pytest.mark.parametrize("bad", [math.inf, math.nan, 0.0, -1.0])
 def test_unbounded_or_empty_sensitivities_are_refused(bad):
     sensitivity = Sensitivity(1.0, bad, 1.0)
