@@ -2,6 +2,7 @@
 
 import ast
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -156,16 +157,27 @@ PUBLIC_POWERS = {
 def inexact(source):
     """Yield what a module takes from NumPy or SciPy that may give other bits at other places of memory."""
     names = {"np", "numpy"}
+
+    def part(module):
+        """Whether it is one that may hold such functions: numpy.lib.scimath, scipy.special._ufuncs."""
+        return module.startswith(("numpy.", "scipy.special")) and module != "numpy.typing"
+
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in names:
-            if isinstance(getattr(np, node.attr, None), np.ufunc) and node.attr not in EXACT.split():
+            found = getattr(np, node.attr, None)
+            inside = isinstance(found, types.ModuleType) and node.attr != "linalg"  # np.emath.log, np.lib.scimath.log
+            if inside or (isinstance(found, np.ufunc) and node.attr not in EXACT.split()):
                 yield f"np.{node.attr}"
         elif isinstance(node, ast.Import):
             renamed = [a.name for a in node.names if a.name == "numpy" and a.asname not in (None, "np")]
-            yield from renamed + [a.name for a in node.names if a.name in ("scipy", "scipy.special")]
+            yield from renamed + [a.name for a in node.names if a.name == "scipy" or part(a.name)]
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            found = [a.name for a in node.names if node.module in ("numpy", "scipy.special", "scipy")]
+            found = [a.name for a in node.names if node.module in ("numpy", "scipy") or part(node.module)]
             yield from (f"{node.module}.{name}" for name in found if name not in ("linalg", "sparse"))
+        elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Pow):
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Name) and node.id == "pow":
+            yield node.id
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
             inside = [n for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute | ast.Call)]
             constants = all(isinstance(n, ast.Name) and n.id.isupper() for n in inside)
@@ -199,6 +211,13 @@ def test_rooms_that_see_rows_take_no_function_whose_bits_depend_on_the_place_of_
         "import scipy.special",
         "import scipy.special as functions",
         "import numpy as n",
+        "import numpy.lib.scimath as functions",
+        "from numpy.lib.scimath import log",
+        "from scipy.special._ufuncs import expit",
+        "np.emath.log(x)",
+        "np.lib.scimath.sqrt(x)",
+        "x **= 0.5",
+        "pow(x, 0.5)",
     ],
 )
 def test_the_reader_of_functions_is_not_blind(line):

@@ -163,6 +163,21 @@ def test_the_price_without_replacement_is_that_of_the_rows_really_drawn(n, rate)
     assert data.report().charged >= price(drawn, Gaussian(0.3)) * (1 - 1e-12)
 
 
+@pytest.mark.parametrize("n", [100, 1000, 3000])
+def test_no_row_is_drawn_that_the_rate_does_not_allow_for(n):
+    """One row too many costs up to the order times the relative difference of rates; prices are rounded up by less."""
+    for k in (7, 29, 57, 99):
+        batch = make_data(n=n).subsample(Sampling(k / n, "without-replacement"), [Gaussian(0.3)], "g")
+        assert size_of(batch) == k
+        below = Sampling(k / n * (1 - 5e-13), "without-replacement")
+        assert size_of(make_data(n=n).subsample(below, [Gaussian(0.3)], "g")) == k - 1
+    for order in (2, 30, 1000, 9000):  # at q exp((order - 1) mu^2/2) = 1 the price moves fastest
+        mu = math.sqrt(2 * math.log(n / 7) / (order - 1))
+        claim = BatchCost((GaussianCost(mu),), Sampling(7 / n, "without-replacement")).rdp(order)
+        most = BatchCost((GaussianCost(mu),), Sampling(7 / n * (1 + 2.0**-50), "without-replacement")).rdp(order)
+        assert most <= claim * (1 + (1e-10 + 1e-13 * order) / 20)
+
+
 @pytest.mark.parametrize("rate", [0.3, 0.999999, 1e-9])
 def test_replaced_rows_with_poisson_sampling_are_refused(rate):
     bits = CountingBits()

@@ -12,6 +12,7 @@ from dp_accounting.rdp.rdp_privacy_accountant import compute_delta, compute_epsi
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsk.privacy import Budget, RenyiDP
 from dpsk.privacy import conversions as cv
 
 mp = mpmath.MPContext()
@@ -522,3 +523,14 @@ def test_largest_within_refuses_a_bad_price(bad):
 def test_largest_within_refuses_a_price_that_buys_nothing():
     with pytest.raises(ValueError, match=r"price=0\.1 is too small to buy anything"):
         cv.largest_within(lambda _: math.inf, 0.1)
+
+
+@pytest.mark.parametrize("order", [1.5, 12, 13, 500.0])
+@pytest.mark.parametrize("epsilon", [1e-3, 0.3, 1.5, 20.0])
+def test_what_a_budget_at_one_order_promises_is_what_its_limit_is_stated_at(order, epsilon):
+    """An epsilon that is moved until its delta is kept is moved no further: by less than a few last places."""
+    try:
+        budget = Budget.of(epsilon, 1e-5, currency=RenyiDP(order))
+    except ValueError:  # no limit at this order is small enough
+        return
+    assert budget.currency.epsilon(budget.limit, 1e-5) <= epsilon * (1 + 1e-14)

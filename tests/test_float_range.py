@@ -17,6 +17,7 @@ from dpsk.privacy import (
     Budget,
     GaussianCost,
     GaussianDP,
+    GaussianThresholdCost,
     LaplaceThresholdCost,
     ObjectiveDP,
     PerturbedMinimaCost,
@@ -338,6 +339,19 @@ def test_sampled_prices_on_all_floats(rate, mu):
             assert cost.rdp(order) <= max(truth * (1 + 2 * WASTE), 10 * order * LEAST)
     for order in (1e6, 1e16, 1e300):
         assert cost.rdp(order) <= max(order * mu * mu / 2 * (1 + 1e-12), 10 * order * LEAST)
+
+
+@pytest.mark.parametrize("mu", FLOATS)
+def test_mu_of_several_releases_on_all_floats(mu):
+    """None of them is free: squares of small prices vanish, and reciprocals overflow."""
+    for claim, times in (
+        (Sampling(0.1).cost([GaussianCost(mu)] * 2).mu, mp.sqrt(2)),
+        (GaussianThresholdCost(mu, mu, 1).mu, 1 / mp.sqrt(2)),
+        (GaussianThresholdCost(mu, mu, 3).mu, mp.sqrt(3)),
+    ):
+        truth = times * mp.mpf(mu)
+        assert claim * (1 + mp.mpf(2) ** -50) >= truth
+        assert claim <= max(truth * (1 + WASTE), LEAST) or truth > 1.79e308
 
 
 def test_sampled_epsilons_on_all_floats():

@@ -1,5 +1,6 @@
 import math
 from dataclasses import FrozenInstanceError
+from functools import partial
 from unittest import mock
 
 import mpmath
@@ -14,8 +15,10 @@ from dpsk.data import ArrayRows, Columns, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, ObjectiveDP, RenyiDP, Sampling
-from dpsk.queries import PerturbedMinima, minimizers
-from dpsk.queries.objectives import SumOverRows, largest_curvature, two_parts
+from dpsk.queries import Minimizer, PerturbedMinima, minimizers
+from dpsk.queries.adversarial import AttackedSum
+from dpsk.queries.objectives import RegularizedSum, SumOverRows, largest_curvature, two_parts
+from dpsk.queries.tilted import TiltedSum
 
 LOSSES = [Logistic(), HuberHinge(0.2), OneVsRest(Logistic(), 3), OneVsRest(HuberHinge(), 3)]
 LOW, HIGH = np.full(4, -2.0), np.full(4, 4.0)
@@ -185,6 +188,38 @@ def test_gradients_are_computed_to_within_the_error(loss, kind):
             with mpmath.workdps(60), np.errstate(all="ignore"):
                 error = exact_gradient(what, rows, sum(two_parts(w)), b) - objectives.gradient(w)
                 assert longest_column(error) < bound
+
+
+KINDS_OF_SUMS = {
+    "plain": RegularizedSum,
+    "tilted": partial(TiltedSum, tilt=1.0),
+    "attacked": partial(AttackedSum, radius=0.5, norm=2, constant=True),
+    "perturbed": None,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_SUMS)
+@pytest.mark.parametrize("clip", [0.4, 1e-12])  # the second leaves a tolerance that rounding decides
+def test_a_solver_is_asked_for_as_much_less_than_the_tolerance_as_rounding_may_hide(kind, clip):
+    asked, loss, rows = [], HuberHinge(0.2), ArrayRows(*example(HuberHinge(0.2)))
+
+    def solve(objectives, shape, tolerance, *_):
+        asked.append(tolerance)
+        return np.zeros(shape)
+
+    with mock.patch.multiple(minimizers, minima=solve):
+        if kind == "perturbed":
+            what = prepare(loss, rows, clip=clip, shift=1e-9)
+            tolerance, hidden = what.tolerance, what._error
+            what(rows, SeededBits(0))
+        else:
+            size = {"clip": clip, "longest": 1.5, "penalty": 0.3}
+            what = Minimizer(loss, rows.n_rows, rows.n_parameters, **size, kind=KINDS_OF_SUMS[kind], method="agd")
+            tolerance, hidden = what._tolerance, what.objective.rounding()
+            what.over(rows, SeededBits(0))
+    (enough,) = asked
+    assert clip == 0.4 or 9 * hidden < tolerance < 1000 * hidden
+    assert 0 < enough * (1 + 2.0**-21) <= tolerance - hidden  # norms of gradients are rounded as well
 
 
 @pytest.mark.parametrize("p", [100, 5000])

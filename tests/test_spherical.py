@@ -7,6 +7,7 @@ scale.
 import dataclasses
 import math
 from decimal import Context, Decimal, localcontext
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -186,7 +187,6 @@ def test_further_digits_decide_the_same_cells(bound):
     for seed in range(50):
         noisy = NormGamma(0.5)(value, l2(bound), SeededBits(seed))
         known = (spherical.words(7, SeededBits(seed)) >> np.uint64(12)).astype(object)
-        scale = math.nextafter(2 * bound, math.inf)
         assert noisy.tolist() == spherical._decided(value, known, scale, cell, SeededBits(1)).tolist()
         assert (noisy % cell == 0).all()
 
@@ -204,6 +204,24 @@ def test_floats_that_straddle_two_cells_are_not_believed(monkeypatch):
     monkeypatch.setattr(spherical, "_FLOATS", dataclasses.replace(spherical._FLOATS, rounding=2.0**-6))
     assert plain == draws()
     assert len(asked) == 20
+
+
+@pytest.mark.parametrize("bound", [1e-300, 3.0, 2.0**40 + 0.25, 39997780938943179, 2**55 + 3])
+@pytest.mark.parametrize("epsilon", [1.1, 1.7, 2.0, 2.3784026951764714])
+def test_the_scale_is_never_less_than_the_quotient(monkeypatch, bound, epsilon):
+    """Nor is it more than the next float, also where a sensitivity is a whole number that no float holds."""
+    used, noise = [], spherical._noise
+    monkeypatch.setattr(spherical, "_noise", lambda *of: used.append(of[2]) or noise(*of))
+    NormGamma(epsilon)(np.zeros(1, dtype=np.int64), l2(bound), SeededBits(0))
+    quotient = Fraction(bound) / Fraction(epsilon)
+    assert math.nextafter(used[0], 0) < quotient <= used[0]
+
+
+def test_noise_that_is_far_below_the_grid_changes_nothing():
+    """A cell lies around its multiple of the grid: it does not begin there."""
+    value = np.array([-3, 0, 2**40])
+    for seed in range(20):
+        assert NormGamma(1.0)(value, l2(1e-6), SeededBits(seed)).tolist() == value.tolist()
 
 
 @pytest.mark.parametrize("bad", [math.inf, math.nan, 0.0, -1.0])

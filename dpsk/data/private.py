@@ -257,8 +257,8 @@ class PrivateData:
             )
         n, rows, adjacency = self._rows.n_rows, self._rows, self.adjacency
         expected = sampling.rate * n
-        if not poisson:  # never more than the rate says, up to the 1e-9 that prices are rounded up by
-            expected = math.floor(expected * (1 + 1e-12))
+        if not poisson:  # never more than the rate says, but for the rounding of both: prices cover 50 times as much
+            expected = math.floor(expected * (1 + 2.0**-50))
         if not expected:
             raise ValueError(f"a batch of {sampling.rate!r} of {n} rows holds none: raise the rate")
         mechanisms = list(mechanisms)

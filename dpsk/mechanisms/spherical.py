@@ -6,12 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Context, Decimal, getcontext, localcontext
+from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..privacy.ledger import BudgetExhausted
+from ..privacy.rounding import above
 from .base import PureMechanism, Sensitivity
 from .exact import Integers, words
 from .randomness import Bits
@@ -54,7 +56,7 @@ class NormGamma(PureMechanism):
 
     def __call__(self, value: Integers, sensitivity: Sensitivity, bits: Bits) -> Integers:
         self.check(sensitivity, value.shape)
-        scale = math.nextafter(sensitivity.l2 / self.epsilon, math.inf)  # at least the quotient, and exact from here on
+        scale = above(Fraction(sensitivity.l2) / Fraction(self.epsilon))  # at least the quotient, exact from here on
         cell = 1 << max(0, math.frexp(scale)[1] - _CELL_BITS)
         known = words(2 * value.size + value.size % 2, bits) >> np.uint64(64 - _DIGITS)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -189,7 +189,7 @@ class BatchCost:
 
     @property
     def mu(self) -> float:
-        whole = math.sqrt(math.fsum(cost.mu * cost.mu for cost in self.costs))
+        whole = max(math.hypot(*(cost.mu for cost in self.costs)), LEAST)
         return min(whole, conversions.pure_mu(self.epsilon) if math.isfinite(self.epsilon) else math.inf)
 
     def rdp(self, order: float) -> float:

@@ -100,10 +100,12 @@ def smallest_epsilon(delta_of: Callable[[float], float], delta: float, upper: fl
 
 def _safe_epsilon(epsilon: float, delta_of: Callable[[float], float], delta: float) -> float:
     """Return ``epsilon``, or the next larger one that keeps ``delta_of(epsilon) <= delta`` in floating point."""
-    step = max(epsilon, 1e-300) * 2.0**-52
+    low, step = epsilon, max(epsilon, 1e-300) * 2.0**-52
     while epsilon < math.inf and delta_of(epsilon) > delta:
-        epsilon += step
+        low, epsilon = epsilon, epsilon + step
         step *= 2
+    while low < (middle := (low + epsilon) / 2) < epsilon:  # the last step may have been too long
+        low, epsilon = (low, middle) if delta_of(middle) <= delta else (middle, epsilon)
     return epsilon
 
 

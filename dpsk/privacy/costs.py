@@ -222,8 +222,8 @@ class GaussianThresholdCost(_ThresholdCost):
     @property
     def mu(self) -> float:
         if self.length == 1:
-            return 1 / math.hypot(1 / self.threshold, 1 / self.query)
-        return math.sqrt(self.length) * self.query
+            return max(1 / math.hypot(1 / self.threshold, 1 / self.query), LEAST)
+        return max(math.sqrt(self.length) * self.query, LEAST)
 
     @property
     def rho(self) -> float:

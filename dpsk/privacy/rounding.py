@@ -7,8 +7,8 @@ A price, an epsilon or a delta is rounded up, a limit or a strength down, and ne
 * sums of epsilons not at all if a float can hold them, else by one unit in the last place;
 * nothing that is positive is stated below :data:`LEAST`, because floats near 1e-308 lose their digits.
 
-A limit is turned into a delta at ``(1 + MARGIN)`` times its value. So prices that are plain products, which are off by
-at most one part in 2^52, may be added up as they are.
+A limit is turned into a delta at ``(1 + MARGIN)`` times its value. So prices that are plain products and sums, which
+are off by at most one part in 2^48, may be added up as they are.
 """
 
 from __future__ import annotations
