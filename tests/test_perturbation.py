@@ -207,6 +207,25 @@ def test_renyi_divergences_are_those_of_the_dominating_variable(order, strength)
     assert three.rdp(order) - 0.3 - order * 0.02 == pytest.approx(3 * (expected - 0.3 - order * 0.02), rel=1e-7)
 
 
+@pytest.mark.parametrize("order", [1.01, 1.5, 2, 8, 64])
+@pytest.mark.parametrize("strength", [0.05, 0.5, 2.0])
+def test_renyi_divergences_of_a_replaced_row_are_those_of_the_four_corners(order, strength):
+    """Neither of the two rows counts, one of them does, or both: two Gaussians 0, half and the whole strength apart."""
+
+    def moment(s):
+        peak = (order - 1) * s
+
+        def density(t):
+            return math.exp((order - 1) * s * (s / 2 + t) - t * t / 2 - peak * peak / 2)
+
+        mean = quad(density, peak - 40, peak + 40, points=[peak], limit=500, epsabs=0)[0] / math.sqrt(2 * math.pi)
+        return math.log(mean) + peak * peak / 2
+
+    whole = logsumexp([moment(0.0), moment(strength / 2), moment(strength / 2), moment(strength)]) / (order - 1)
+    cost = PerturbedMinimaCost(strength, 0.2, 0.3, replaced=True)
+    assert cost.rdp(order) == pytest.approx(0.3 + whole + order * 0.02, rel=1e-8)
+
+
 @pytest.mark.parametrize("order", [1.5, 2, 8])
 @pytest.mark.parametrize("change", [1, 2])
 def test_no_renyi_divergence_of_a_minimum_exceeds_the_claim(order, change):
