@@ -56,7 +56,7 @@ TABLES = {
     "text among numbers": (but(SECRET), ["X contains text", ENCODE]),
     "one dimension": (X[:, 0], ["X", "2D array, got 1D", "Reshape"]),
     "a column": (FRAME["age"], ["X", "2-dimensional", "DataFrame"]),
-    "three dimensions": (X[None], ["X", "dim 3", "dim <= 2"]),
+    "three dimensions": (X[None], ["X", "dim 3"]),
     "a file name": (SECRET, ["X contains text"]),
     "complex numbers": (X + 1j, ["X", "Complex data not supported", "real and imaginary"]),
     "text alone": (np.full((N, 2), SECRET), ["X is text", ENCODE]),

@@ -45,10 +45,11 @@ def noise_of(score, right):
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 def test_the_noise_is_discrete_laplace_of_scale_one_over_epsilon(epsilon, adjacency):
     """By its distribution; two thirds and three halves of the scale would be noticed."""
-    X, y = rows(80, 160)
-    noise = np.array(
-        [noise_of(private_score(Says(), X, y, epsilon=epsilon, adjacency=adjacency), 80) for _ in range(600)]
+    X, y = rows(50, 100)
+    scores = (
+        private_score(Says(), X, y, epsilon=epsilon, adjacency=adjacency, random_state=seed) for seed in range(900)
     )
+    noise = np.array([noise_of(score, 50) for score in scores])
     edges = np.linspace(0, 1, 13)[1:-1]
 
     def p_value(factor):
