@@ -78,7 +78,7 @@ def some_of(X, y, *names):
 
 
 def sparse():
-    rows = sp.random(30, 6, 0.3, format="csr", rng=np.random.default_rng(1), dtype=np.float64)
+    rows = sp.random(30, 6, 0.3, format="csr", random_state=1, dtype=np.float64)
     return rows, THREE
 
 
