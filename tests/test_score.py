@@ -272,6 +272,17 @@ def test_what_cannot_be_scored_is_refused_and_costs_nothing(tmp_path):
     assert ledger.remaining() == {"epsilon": 1.0, "delta": 1e-6}
 
 
+def test_an_error_about_the_type_of_labels_does_not_tell_how_long_they_are():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    model = DPLogisticRegression(epsilon=50.0).fit(X, y)
+    told = set()
+    for label in ("no", "a label that is longer than all others"):
+        with pytest.raises(ValueError, match="the labels in y are text") as caught:
+            private_score(model, X, np.array([label] + ["yes"] * 39), epsilon=1.0)
+        told.add(str(caught.value))
+    assert len(told) == 1
+
+
 def test_columns_that_a_pipeline_wants_by_name_are_asked_for_before_anything_is_paid(tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=0)
     frame = pd.DataFrame({"kind": ["a", "b"] * 50, "age": np.arange(100.0), "other": 1.0})

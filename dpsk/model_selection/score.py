@@ -186,8 +186,8 @@ def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
     kinds = {_KINDS.get(labels.dtype.kind) for labels in (y, np.asarray(getattr(estimator, "classes_", y)))}
     if kinds == {"text", "numbers"}:
         raise ValueError(
-            f"the labels in y ({y.dtype}) and those that the estimator was fitted on are text on one side and numbers "
-            "on the other: are they coded differently?"
+            f"the labels in y are {_KINDS[y.dtype.kind]}, and those that the estimator was fitted on are not: are they "
+            "coded differently?"
         )
 
 
