@@ -340,7 +340,7 @@ def test_columns_of_text_are_refused_before_anything_is_paid(stored, tmp_path):
     model = DPLogisticRegression(epsilon=100.0, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="numbers"):
         private_score(model, stored(X.astype(str)), y, epsilon=1.0, ledger=ledger)
-    with pytest.raises(ValueError, match="y=None"):
+    with pytest.raises(ValueError, match="y is None"):
         private_score(model, Chunks(lambda: [(X, y)]), None, epsilon=1.0, ledger=ledger)
     assert ledger.remaining()["epsilon"] == 1.0
 

@@ -234,7 +234,7 @@ def _path_of_the_private_step(estimator: Any) -> str:
 
 
 def _silence(part: Any) -> None:
-    """Take away what would show that a fit begins: messages, callbacks, files; and a choice that counts zeros."""
+    """Take away what would show that a fit begins: messages, callbacks, files. Fix a choice that looks at all rows."""
     if not hasattr(part, "get_params") or isinstance(part, type):
         return
     vars(part).pop("_skl_callbacks", None)
@@ -243,5 +243,5 @@ def _silence(part: Any) -> None:
         part.verbose = type(shown)(0)
     if isinstance(part, Pipeline):
         part.memory = None
-    if isinstance(part, ColumnTransformer):  # else zeros in one-hot columns are counted
+    if isinstance(part, ColumnTransformer):  # by default the share of zeros in all rows decides
         part.sparse_threshold = float(part.sparse_threshold > 0)

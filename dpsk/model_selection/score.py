@@ -166,7 +166,7 @@ def released_successes(
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     with set_aside(ledger, budget, label="private_score", adjacency=adjacency, private=bits.private) as filtered:
         if y is None:
-            raise ValueError("y=None: a score needs one label per row, beside Chunks too")
+            raise ValueError("y is None: a score needs one label per row of X, also where X is Chunks")
         true = labels_of(y)
         _require_scorable(estimator, X, true)
         right = correct(estimator, X, true).astype(np.float64)
