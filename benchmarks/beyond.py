@@ -26,7 +26,7 @@ from scipy.optimize import minimize
 
 from dpsk import OutputPerturbationLogisticRegression
 from dpsk.losses import Logistic
-from dpsk.queries import AttackedSum, RegularizedSum, TiltedSum
+from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
 
 from .accuracy import RESULTS, standard_error
 from .datasets import load

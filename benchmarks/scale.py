@@ -32,7 +32,7 @@ import numpy as np
 
 from dpsk import DPAGDLogisticRegression, DPLogisticRegression
 from dpsk.data.stored import blocks_of
-from dpsk.queries.objectives import SumOverRows
+from dpsk.minimizers.regularized import SumOverRows
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 
 RESULTS = Path(__file__).parent / "results"

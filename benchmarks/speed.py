@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Logistic, Loss, Softmax
 from dpsk.mechanisms import SystemBits
-from dpsk.mechanisms.exact import rounded_gaussian
+from dpsk.mechanisms.samplers import rounded_gaussian
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, Ledger
 from dpsk.solvers import run

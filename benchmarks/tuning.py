@@ -22,7 +22,8 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from dpsk import DPGradientDescentClassifier, OutputPerturbationLogisticRegression
-from dpsk.solvers import gradient_descent, output_perturbation, standardization
+from dpsk.encodings import standardization
+from dpsk.solvers import gradient_descent, output_perturbation
 
 from .datasets import load
 

@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from . import budget
+from . import budget_command as budget
 from .estimators import DPLogisticRegression
 from .privacy import LedgerError
 

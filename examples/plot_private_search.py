@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid, train_test_split
 
 from dpsk import DPGradientDescentClassifier, DPLogisticRegression, PrivacyLedger, private_score, search_cost
-from dpsk.budget import epsilon_of_each
+from dpsk.budget_command import epsilon_of_each
 from dpsk.model_selection import PrivateSearchCV, TruncatedNegativeBinomial
 
 rng = np.random.default_rng(0)

@@ -15,7 +15,7 @@ from scipy.stats import laplace as continuous_laplace
 
 from dpsk.mechanisms import ArgMin, Gaussian, Laplace, NoisyMin, NormGamma, PermuteAndFlip, SeededBits, Sensitivity
 from dpsk.mechanisms.additive import noise_scale
-from dpsk.mechanisms.exact import MAX_SCALE
+from dpsk.mechanisms.samplers import MAX_SCALE
 from dpsk.privacy import ZCDP, GaussianCost, GaussianDP, PureCost, PureDP, RenyiDP
 
 ERROR = 1e-9

@@ -15,9 +15,9 @@ from test_minimizers import COLUMNS, KINDS, STORES, data, example, longest_colum
 from dpsk import OutputPerturbationLogisticRegression
 from dpsk.data import ArrayRows
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, SquaredHinge
-from dpsk.queries import AttackedSum, Minimizer, RegularizedSum
-from dpsk.queries.descent import METHODS
-from dpsk.queries.objectives import two_parts
+from dpsk.minimizers import AttackedSum, Minimizer, RegularizedSum
+from dpsk.minimizers.descent import METHODS
+from dpsk.minimizers.regularized import two_parts
 from dpsk.testing import check_query
 
 SMOOTH = [Logistic(), HuberHinge(), SquaredHinge()]

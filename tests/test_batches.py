@@ -20,8 +20,8 @@ from dpsk.data import ArrayRows, Batch, Columns, PrivateData, RawRows
 from dpsk.data.ahead import Batches
 from dpsk.losses import Hinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian, Laplace, NoisyMin, SeededBits, SystemBits
-from dpsk.mechanisms.exact import poisson_sample, sample_without_replacement
 from dpsk.mechanisms.randomness import bits_beside
+from dpsk.mechanisms.samplers import poisson_sample, sample_without_replacement
 from dpsk.mechanisms.sparse_vector import OpenSearch
 from dpsk.privacy import BatchCost, Budget, BudgetExhausted, GaussianCost, Ledger, PureDP, RenyiDP, Sampling
 from dpsk.queries import ArmijoGains, GradientSum, LossesAlong, Magnitudes, Moments, Positions, RowNorms

@@ -7,9 +7,9 @@ import pytest
 
 from dpsk import BudgetExhausted, PrivacyLedger
 from dpsk.__main__ import main
-from dpsk.budget import epsilon_of_each, fits_of_each
+from dpsk.budget_command import epsilon_of_each, fits_of_each
 from dpsk.privacy import Budget, GaussianCost
-from dpsk.privacy.terms import CURRENCIES
+from dpsk.privacy.durable.terms import CURRENCIES
 
 CASES = [(currency, fits) for currency in CURRENCIES for fits in (1, 3, 7, 20)]
 

@@ -11,8 +11,8 @@ from dpsk.data import ArrayRows, ArrayTable, Columns
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import CHUNK_ROWS
 from dpsk.losses import Logistic, Softmax
+from dpsk.minimizers.regularized import RegularizedSum
 from dpsk.queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Moments, RowNorms
-from dpsk.queries.objectives import RegularizedSum
 
 N, D = 2**15, 64
 X = np.random.default_rng(0).normal(size=(N, D))

@@ -31,8 +31,9 @@ from dpsk.data import ArrayRows, DaskTable
 from dpsk.data.dask import DaskRows
 from dpsk.estimators.validation import checked
 from dpsk.losses import Logistic
-from dpsk.queries import GradientSum, hinge
-from dpsk.queries.objectives import RegularizedSum, SumOverRows
+from dpsk.minimizers import hinge
+from dpsk.minimizers.regularized import RegularizedSum, SumOverRows
+from dpsk.queries import GradientSum
 from dpsk.testing import check_rows
 
 N, D = 3_000, 5

@@ -169,6 +169,6 @@ def test_an_infinite_epsilon_says_that_nothing_is_promised(Estimator, cancer):
 
 
 def test_an_exact_model_that_is_not_exact_is_warned_about(cancer, monkeypatch):
-    monkeypatch.setattr(dpsk.estimators.exact, "_TOLERANCE", 0.0)
+    monkeypatch.setattr(dpsk.estimators.nonprivate, "_TOLERANCE", 0.0)
     with pytest.warns(ConvergenceWarning, match=r"may be separable.*Raise alpha"):
         DPLogisticRegression(epsilon=np.inf).fit(*cancer)

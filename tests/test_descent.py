@@ -13,10 +13,11 @@ from test_newton import TOLERANCE, K, Noisy, P, Sum, lengths
 from dpsk.data import ArrayRows
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.mechanisms import SeededBits
-from dpsk.queries import descent, minimizers
-from dpsk.queries import newton as newton_module
-from dpsk.queries.descent import METHODS, descend, katyusha, minima, stay, stochastic_subgradient, subgradient
-from dpsk.queries.objectives import RegularizedSum, SumOverRows, two_parts
+from dpsk.minimizers import descent
+from dpsk.minimizers import minimum as minimizers
+from dpsk.minimizers import newton as newton_module
+from dpsk.minimizers.descent import METHODS, descend, katyusha, minima, stay, stochastic_subgradient, subgradient
+from dpsk.minimizers.regularized import RegularizedSum, SumOverRows, two_parts
 
 PARTS = 4
 FIRST_ORDER = ["agd", "katyusha", "subgradient", "stochastic-subgradient"]

@@ -19,7 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 import dpsk
 from dpsk import BudgetExhausted, DPAGDLogisticRegression, DPLogisticRegression, LedgerError, PrivacyLedger
 from dpsk.data import PrivateData
-from dpsk.privacy import ledger_file
+from dpsk.privacy.durable import ledger_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
 

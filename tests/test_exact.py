@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binomtest, chi2, chi2_contingency, chisquare, expon, kstest, laplace, norm
 
-from dpsk.mechanisms import SeededBits, exact
-from dpsk.mechanisms.exact import (
+from dpsk.mechanisms import SeededBits
+from dpsk.mechanisms import samplers as exact
+from dpsk.mechanisms.samplers import (
     MAX_SCALE,
     bernoulli_exp,
     coins,

@@ -11,16 +11,15 @@ import scipy.sparse as sp
 from dpsk.data import ArrayRows, Columns, RawRows, StoredRows
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import SeededBits
+from dpsk.minimizers import AttackedSum, RegularizedSum
 from dpsk.queries import (
     ArmijoGains,
-    AttackedSum,
     GradientSum,
     HessianSum,
     LossesAlong,
     Magnitudes,
     Moments,
     Positions,
-    RegularizedSum,
     RowNorms,
     Successes,
 )

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import dpsk.minimizers
 import dpsk.queries
 from dpsk.data import ArrayRows, Columns, NoisyQuery, RawRows, StoredRows
 from dpsk.data.arrays import _MAX_ROWS
@@ -16,25 +17,29 @@ from dpsk.data.grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, UNIT_BITS, weights_on
 from dpsk.data.private import Statistic
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import SeededBits
+from dpsk.minimizers import (
+    AttackedSum,
+    Minimizer,
+    PerturbedMinima,
+    RegularizedSum,
+    SampledWeights,
+    TiltedSum,
+)
+from dpsk.minimizers import (
+    regularized as objectives,
+)
+from dpsk.minimizers.sampled_weights import _Draw
 from dpsk.queries import (
     ArmijoGains,
-    AttackedSum,
     GradientSum,
     HessianSum,
     LossesAlong,
     Magnitudes,
-    Minimizer,
     Moments,
-    PerturbedMinima,
     Positions,
-    RegularizedSum,
     RowNorms,
-    SampledWeights,
     Successes,
-    TiltedSum,
-    objectives,
 )
-from dpsk.queries.exponential import _Draw
 
 
 class Counted:

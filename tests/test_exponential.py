@@ -16,10 +16,11 @@ from dpsk import OutputPerturbationLogisticRegression, losses
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, SquaredHinge
 from dpsk.mechanisms import NormGamma, SeededBits
+from dpsk.minimizers import Minimizer, SampledWeights
+from dpsk.minimizers import sampled_weights as exponential
+from dpsk.minimizers.sampled_weights import _Draw
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP
-from dpsk.queries import Minimizer, SampledWeights, exponential
-from dpsk.queries.exponential import _Draw
 from dpsk.solvers.exponential import ExponentialSampling
 from dpsk.testing import ERROR_PROBABILITY
 

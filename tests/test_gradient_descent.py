@@ -12,7 +12,7 @@ from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, GaussianDP, Ledger
 from dpsk.solvers import run
 from dpsk.solvers.gradient_descent import GradientDescent
-from dpsk.solvers.standardization import gradient_precision
+from dpsk.solvers.precision import gradient_precision
 from dpsk.testing import check_solver
 
 

@@ -12,10 +12,10 @@ from test_minimizers import data, example
 from dpsk.data import ArrayRows
 from dpsk.losses import Hinge, OneVsRest
 from dpsk.mechanisms import SeededBits
-from dpsk.queries import Minimizer, hinge
-from dpsk.queries.descent import METHODS
-from dpsk.queries.hinge import _ascend, _Dual, _rounding
-from dpsk.queries.objectives import RegularizedSum, two_parts
+from dpsk.minimizers import Minimizer, hinge
+from dpsk.minimizers.descent import METHODS
+from dpsk.minimizers.hinge import _ascend, _Dual, _rounding
+from dpsk.minimizers.regularized import RegularizedSum, two_parts
 
 LOSSES = [Hinge(), OneVsRest(Hinge(), 3)]
 KINDS = ["badly scaled", "two rows", "rank one", "separable", "all alike", "zero"]

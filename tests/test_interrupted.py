@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-import dpsk.estimators.base as base
+import dpsk.estimators.classifier as base
 from dpsk import BudgetExhausted, DPLogisticRegression, DPSGDClassifier, PrivacyLedger, PrivateSearchCV
 from dpsk.data import PrivateData
 from dpsk.model_selection import NothingSelected, Poisson, search

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from dpsk import LedgerError, PrivacyLedger
-from dpsk.privacy import Budget, ledger_file
-from dpsk.privacy.ledger_file import reading, writing
+from dpsk.privacy import Budget
+from dpsk.privacy.durable import ledger_file
+from dpsk.privacy.durable.ledger_file import reading, writing
 
 BUDGET = Budget.of(0.5, 1e-6)
 

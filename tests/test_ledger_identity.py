@@ -16,8 +16,9 @@ from sklearn.base import clone
 
 from dpsk import DPLogisticRegression, LedgerError, PrivacyLedger
 from dpsk.__main__ import main
-from dpsk.privacy import Budget, PureCost, ledger_file, store
-from dpsk.privacy.store import _handle, as_ledger
+from dpsk.privacy import Budget, PureCost
+from dpsk.privacy.durable import ledger_file, store
+from dpsk.privacy.durable.store import _handle, as_ledger
 
 BUDGET = Budget.of(0.5, 0.0)
 GIVEN = {"epsilon": 2.0, "delta": 1e-5}
@@ -339,7 +340,7 @@ def test_the_journal_of_a_ledger_that_is_gone_is_not_played_into_a_new_one(ledge
     """A process is killed while it writes, then the file is deleted and the journal is not."""
     script = f"""
 import os
-from dpsk.privacy.ledger_file import writing
+from dpsk.privacy.durable.ledger_file import writing
 with writing({path!r}, 1.0) as db:
     db.execute("PRAGMA cache_size = 1")
     db.execute("UPDATE terms SET epsilon = '1000.0'")

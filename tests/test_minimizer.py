@@ -11,14 +11,14 @@ from row_changes import fractions
 from test_minimizers import example
 
 from dpsk.data import ArrayRows, Columns, PrivateData, RawRows
+from dpsk.encodings.standardization import find_ranges, standardise
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import Gaussian, NormGamma, SeededBits, Sensitivity
+from dpsk.minimizers import Minimizer
+from dpsk.minimizers.descent import METHODS
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP, Sampling
-from dpsk.queries import Minimizer
-from dpsk.queries.descent import METHODS
 from dpsk.solvers.output_perturbation import OutputPerturbation
-from dpsk.solvers.standardization import find_ranges, standardise
 from dpsk.testing import check_query
 
 SMOOTH = [Logistic(), HuberHinge(), SquaredHinge()]

@@ -14,11 +14,12 @@ from scipy.stats import chi2, norm
 from dpsk.data import ArrayRows, Columns, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
+from dpsk.minimizers import Minimizer, PerturbedMinima
+from dpsk.minimizers import minimum as minimizers
+from dpsk.minimizers.adversarial import AttackedSum
+from dpsk.minimizers.regularized import RegularizedSum, SumOverRows, largest_curvature, two_parts
+from dpsk.minimizers.tilted import TiltedSum
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, ObjectiveDP, RenyiDP, Sampling
-from dpsk.queries import Minimizer, PerturbedMinima, minimizers
-from dpsk.queries.adversarial import AttackedSum
-from dpsk.queries.objectives import RegularizedSum, SumOverRows, largest_curvature, two_parts
-from dpsk.queries.tilted import TiltedSum
 
 LOSSES = [Logistic(), HuberHinge(0.2), OneVsRest(Logistic(), 3), OneVsRest(HuberHinge(), 3)]
 LOW, HIGH = np.full(4, -2.0), np.full(4, 4.0)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
-from dpsk.queries import descent, newton
-from dpsk.queries.descent import minima
+from dpsk.minimizers import descent, newton
+from dpsk.minimizers.descent import minima
 
 P, K = 5, 3
 TOLERANCE = 1e-7

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from dpsk import BudgetExhausted, DPLinearSVC, DPLogisticRegression, ObjectivePerturbationClassifier
 from dpsk.data import ArrayRows, PrivateData
-from dpsk.estimators.default import PRECISE
+from dpsk.estimators.default_classifiers import PRECISE
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.penalties import L2

@@ -18,9 +18,9 @@ from dpsk import BudgetExhausted, OutputPerturbationLogisticRegression, OutputPe
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax, SquaredHinge
 from dpsk.mechanisms import SeededBits
+from dpsk.minimizers import Minimizer, TiltedSum
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP, conversions
-from dpsk.queries import Minimizer, TiltedSum
 from dpsk.solvers.output_perturbation import OutputPerturbation, consistent, strength
 from dpsk.testing import ERROR_PROBABILITY, check_solver
 

@@ -11,8 +11,8 @@ from mpmath import mpf
 
 from dpsk.data import ArrayRows, Columns
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, SquaredHinge
-from dpsk.queries import AttackedSum, RegularizedSum, TiltedSum
-from dpsk.queries.objectives import two_parts
+from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
+from dpsk.minimizers.regularized import two_parts
 
 U = 2.0**-53
 ONE = [Logistic(), HuberHinge(), HuberHinge(1e-3), HuberHinge(40.0), SquaredHinge()]

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from contract import Untouchable
 
 from dpsk import DPSecondOrderClassifier
-from dpsk.estimators.second_order import _METHODS
+from dpsk.estimators.second_order_classifier import _METHODS
 from dpsk.losses import Logistic, OneVsRest, Sigmoid
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import ZCDP, Sampling

@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 
 from dpsk.mechanisms import ArgMin, NoisyMin, PermuteAndFlip, SeededBits, Sensitivity
-from dpsk.mechanisms.exact import discrete_laplace
+from dpsk.mechanisms.samplers import discrete_laplace
 from dpsk.mechanisms.selection import _Exponents
 from dpsk.privacy import BoundedRangeCost, GaussianCost, PureCost
 from dpsk.testing import check_mechanism, neighbouring_scores
@@ -190,7 +190,7 @@ def test_argmin_is_the_softmax(eta, scores, bound):
 @pytest.mark.parametrize("kind", [ArgMin, PermuteAndFlip])
 def test_close_coins_are_exact_in_selection(monkeypatch, kind):
     """Sent to rational arithmetic, every coin keeps its exponent: scores reordered, gaps beyond 2^53."""
-    monkeypatch.setattr("dpsk.mechanisms.exact._BAND", 2.0)
+    monkeypatch.setattr("dpsk.mechanisms.samplers._BAND", 2.0)
     scores = [2**58 + 2**57, 2**58, 2**58 + 1, 2**58 + 2**56]
     counts = sample(kind(1.0), scores, linf(2.0**57, True), n=2500)
     right = exact_probabilities(kind(1.0), scores, 2**57)

@@ -5,18 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, Columns, PrivateData, RawRows
+from dpsk.encodings.standardization import MOMENT_SHARE, RANGE_SHARE, SCALE_POWER, find_ranges, standardise
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
 from dpsk.queries import Magnitudes, Moments, Positions, RowNorms
-from dpsk.solvers.standardization import (
-    MOMENT_SHARE,
-    NORM_SHARE,
-    RANGE_SHARE,
-    SCALE_POWER,
-    find_ranges,
-    standardise,
-    typical_norm,
-)
+from dpsk.solvers.precision import NORM_SHARE, typical_norm
 
 
 def ledger_of(epsilon, currency=None):

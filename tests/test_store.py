@@ -18,8 +18,8 @@ import pytest
 
 from dpsk import BudgetExhausted, LedgerError, PrivacyLedger
 from dpsk.privacy import ZCDP, Budget, GaussianCost, GaussianDP, ObjectiveDP, PureCost, PureDP, RenyiDP, Spend
-from dpsk.privacy.store import Reservation, as_ledger
-from dpsk.privacy.terms import CURRENCIES, Amount, decimal
+from dpsk.privacy.durable.store import Reservation, as_ledger
+from dpsk.privacy.durable.terms import CURRENCIES, Amount, decimal
 
 DRIVER = Path(__file__).parent / "ledger_driver.py"
 HALF = Budget.of(0.5, 1e-6)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsk.privacy import ZCDP, Budget, GaussianDP, PureCost, PureDP, RenyiDP, conversions
-from dpsk.privacy.terms import CURRENCIES, Amount, Terms, decimal, float_below
+from dpsk.privacy.durable.terms import CURRENCIES, Amount, Terms, decimal, float_below
 
 check = settings(derandomize=True, deadline=None, max_examples=200)
 

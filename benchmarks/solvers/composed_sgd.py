@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpsk.data import PrivateData
-from dpsk.estimators.base import PrivateClassifier
+from dpsk.estimators.classifier import PrivateClassifier
 from dpsk.estimators.linear import loss_named
 from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Sampling, conversions
 from dpsk.privacy.currencies import single_row_only

@@ -6,8 +6,8 @@ from concurrent.futures import Future
 from contextvars import copy_context
 from threading import Thread
 
-from ..mechanisms.exact import poisson_sample, sample_without_replacement
 from ..mechanisms.randomness import Bits, bits_beside
+from ..mechanisms.samplers import poisson_sample, sample_without_replacement
 from .rows import Rows
 
 __all__ = ["Batches"]

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.samplers import Floats, Integers
 from .columns import Columns
 from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk

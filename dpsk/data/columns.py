@@ -1,6 +1,6 @@
 """Columns in comparable units: a public map of each entry, and its way back for coefficients.
 
-Whatever is learned from data for this map was released before (:mod:`dpsk.solvers.standardization`); bounds given by
+Whatever is learned from data for this map was released before (:mod:`dpsk.encodings.standardization`); bounds given by
 the user are public. Each entry is mapped on its own, and zero stays zero, so that sparse data stay sparse; centring is
 kept apart, as one vector.
 """
@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 
 __all__ = ["Columns"]
 

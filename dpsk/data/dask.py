@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.samplers import Floats, Integers
 from .arrays import ArrayRows, RawRows, require_rows
 from .rows import Kernel, Labels, Matrix
 from .stored import StoredRows

@@ -23,8 +23,8 @@ import math
 
 import numpy as np
 
-from ..mechanisms.base import positive
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import positive
+from ..mechanisms.samplers import Floats, Integers
 
 __all__ = [
     "CENTRED_CHUNK_ROWS",

@@ -13,9 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..mechanisms.base import Mechanism, Sensitivity
-from ..mechanisms.exact import Floats, Integers, permutation
+from ..mechanisms.mechanism import Mechanism, Sensitivity
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats, Integers, permutation
 from ..mechanisms.sparse_vector import AboveThreshold, OpenSearch
 from ..privacy.amplification import Sampling
 from ..privacy.costs import Cost

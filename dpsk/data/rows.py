@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.samplers import Floats, Integers
 from .grid import UNIT_BITS
 
 __all__ = [

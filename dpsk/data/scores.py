@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from .arrays import LARGEST_ENTRY, one_per_place
 from .rows import Matrix
 

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 
-from ..mechanisms.exact import Integers
+from ..mechanisms.samplers import Integers
 from .arrays import ArrayRows, blocks_of, require_rows
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
 

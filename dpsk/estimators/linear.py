@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from ..elementwise import exp, log
 from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax, sum_of_classes
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from .blocks import by_blocks
 
 __all__ = ["LOSSES", "SMOOTH_LOSSES", "Probabilities", "ProbabilitiesOfLogLoss", "loss_named"]

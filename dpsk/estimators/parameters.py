@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 
 __all__ = [
     "NOT_TAKEN",

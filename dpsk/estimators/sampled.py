@@ -10,7 +10,7 @@ from ..privacy import ZCDP, Budget, Cost, Sampling, best_order
 from ..privacy.amplification import SCHEMES
 from ..privacy.currencies import Currency, RenyiDP
 from ..solvers import Solver
-from .base import Facts, PrivateClassifier
+from .classifier import Facts, PrivateClassifier
 from .parameters import require_choice, require_part
 
 __all__ = ["SampledClassifier"]

@@ -1,7 +1,7 @@
 """Randomised releases: exact noise and exact choices on the integer grid, each with the price it costs."""
 
 from .additive import Gaussian, Laplace, SymmetricGaussian
-from .base import Mechanism, Sensitivity
+from .mechanism import Mechanism, Sensitivity
 from .randomness import Bits, SeededBits, SystemBits, bits_for
 from .selection import ArgMin, NoisyMin, PermuteAndFlip
 from .sparse_vector import AboveThreshold

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..privacy.costs import GaussianCost
 from ..privacy.ledger import BudgetExhausted
-from .base import Mechanism, PureMechanism, Sensitivity
-from .exact import MAX_SCALE, Floats, Integers, discrete_laplace, rounded_gaussian
+from .mechanism import Mechanism, PureMechanism, Sensitivity
 from .randomness import Bits
+from .samplers import MAX_SCALE, Floats, Integers, discrete_laplace, rounded_gaussian
 
 __all__ = ["Gaussian", "Laplace", "SymmetricGaussian", "noise_scale"]
 

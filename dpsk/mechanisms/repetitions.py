@@ -6,8 +6,8 @@ import math
 from fractions import Fraction
 
 from ..privacy.repetition import Law, Poisson, TruncatedNegativeBinomial
-from .exact import coins
 from .randomness import Bits
+from .samplers import coins
 
 __all__ = ["repetitions"]
 

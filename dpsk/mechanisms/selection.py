@@ -13,9 +13,18 @@ import numpy as np
 
 from ..privacy.costs import BoundedRangeCost
 from .additive import noise_scale
-from .base import Mechanism, PureMechanism, Sensitivity
-from .exact import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, permutation, uniform_below
+from .mechanism import Mechanism, PureMechanism, Sensitivity
 from .randomness import Bits
+from .samplers import (
+    Floats,
+    Integers,
+    Refine,
+    bernoulli_exp,
+    discrete_laplace,
+    exactly,
+    permutation,
+    uniform_below,
+)
 
 __all__ = ["ArgMin", "NoisyMin", "PermuteAndFlip"]
 

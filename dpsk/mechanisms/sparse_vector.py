@@ -14,9 +14,9 @@ import numpy as np
 
 from ..privacy.costs import Cost, GaussianThresholdCost, LaplaceThresholdCost, positive_integer
 from .additive import noise_scale
-from .base import Mechanism, Sensitivity
-from .exact import Integers, discrete_laplace, rounded_gaussian
+from .mechanism import Mechanism, Sensitivity
 from .randomness import Bits
+from .samplers import Integers, discrete_laplace, rounded_gaussian
 
 __all__ = ["AboveThreshold", "OpenSearch"]
 

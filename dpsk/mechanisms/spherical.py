@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ..privacy.ledger import BudgetExhausted
 from ..privacy.rounding import above
-from .base import PureMechanism, Sensitivity
-from .exact import Integers, words
+from .mechanism import PureMechanism, Sensitivity
 from .randomness import Bits
+from .samplers import Integers, words
 
 __all__ = ["NormGamma"]
 

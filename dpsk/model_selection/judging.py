@@ -36,7 +36,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.arrays import one_per_place
-from ..estimators.base import PrivateClassifier
+from ..estimators.classifier import PrivateClassifier
 from ..estimators.validation import require_numbers
 
 __all__ = ["correct", "labels_of", "n_rows_of", "rows_of", "silence", "transformed"]

@@ -14,10 +14,10 @@ from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from ..estimators.base import Facts, PrivateClassifier
+from ..estimators.classifier import Facts, PrivateClassifier
 from ..mechanisms import Bits, bits_for
-from ..mechanisms.exact import Integers, uniform_below
 from ..mechanisms.randomness import generator_for
+from ..mechanisms.samplers import Integers, uniform_below
 from ..privacy import Budget
 from ..privacy.allowance import Allowance
 from ..privacy.repetition import BestOf

@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator, is_classifier
 from ..data import Chunks, PrivateData, RawRows, is_dask
 from ..mechanisms import Laplace, bits_for
 from ..mechanisms.additive import noise_scale
-from ..mechanisms.exact import Floats
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats
 from ..privacy import Budget, PrivacySpent
+from ..privacy.durable.store import set_aside
 from ..privacy.report import NEIGHBOURS, round_up, warn_not_private
-from ..privacy.store import set_aside
 from ..queries import Successes
 from .judging import correct, labels_of, n_rows_of
 

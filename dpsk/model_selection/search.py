@@ -13,15 +13,15 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.base import PrivateClassifier, accounted, doubts, encode, refuse_fit_parameters
+from ..estimators.classifier import PrivateClassifier, accounted, doubts, encode, refuse_fit_parameters
 from ..estimators.parameters import require_part
 from ..mechanisms import Bits, bits_for
-from ..mechanisms.exact import Integers, permutation
 from ..mechanisms.repetitions import repetitions
+from ..mechanisms.samplers import Integers, permutation
 from ..privacy import Budget, PrivacySpent
+from ..privacy.durable.store import set_aside
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.report import warn_not_private
-from ..privacy.store import set_aside
 from .runs import Outcome, Run, Space, fit_in_front, require_free
 from .search_cost import private_step
 

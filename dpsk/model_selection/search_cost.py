@@ -21,11 +21,11 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline
 
-from ..estimators.base import PrivateClassifier
+from ..estimators.classifier import PrivateClassifier
 from ..privacy import Budget
+from ..privacy.durable.store import as_ledger
+from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
 from ..privacy.report import NEIGHBOURS, round_up
-from ..privacy.store import as_ledger
-from ..privacy.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
 
 __all__ = ["SearchCost", "private_step", "search_cost"]
 

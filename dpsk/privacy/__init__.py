@@ -3,12 +3,12 @@
 from .amplification import BatchCost, Sampling, best_order
 from .costs import BoundedRangeCost, Cost, GaussianCost, GaussianThresholdCost, LaplaceThresholdCost, PureCost
 from .currencies import ZCDP, Currency, GaussianDP, PureDP, RenyiDP
+from .durable.ledger_file import LedgerError
+from .durable.store import PrivacyLedger
+from .durable.terms import Spend
 from .ledger import Budget, BudgetExhausted, Ledger, Release
-from .ledger_file import LedgerError
 from .perturbation import ObjectiveDP, PerturbedMinimaCost
 from .report import NotPrivateWarning, PrivacySpent
-from .store import PrivacyLedger
-from .terms import Spend
 
 __all__ = [
     "ZCDP",

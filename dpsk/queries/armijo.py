@@ -13,8 +13,8 @@ from ..data.grid import check_clip, power_of_two_above
 from ..data.private import Query
 from ..data.rows import Chunk
 from ..losses import Loss, MarginLoss, check_weights, sum_of_classes
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
 from .line import in_single, line_on_grid
 
 __all__ = ["ArmijoGains"]

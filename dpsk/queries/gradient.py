@@ -8,8 +8,8 @@ from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_gr
 from ..data.private import Query
 from ..data.rows import Chunk
 from ..losses import Loss, check_weights, sum_of_classes
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
 
 __all__ = ["GradientSum"]
 

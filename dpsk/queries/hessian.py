@@ -11,8 +11,8 @@ from ..data.grid import check_clip, octaves, power_of_two_above, weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk
 from ..losses import Loss, MarginLoss, OneVsRest, check_weights, sum_of_classes
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
 
 __all__ = ["HessianSum", "weighted_products"]
 

@@ -10,8 +10,8 @@ import numpy as np
 from ..data.grid import octaves
 from ..data.private import Query
 from ..data.rows import Chunk, RawChunk
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
 
 __all__ = ["EntryCounts", "Magnitudes", "Positions", "RowNorms"]
 

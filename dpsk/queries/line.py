@@ -14,8 +14,8 @@ from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_gr
 from ..data.private import Query
 from ..data.rows import Chunk, Line
 from ..losses import Loss, MarginLoss, check_weights
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
 
 __all__ = ["LossesAlong", "in_single", "line_on_grid"]
 

@@ -7,8 +7,8 @@ import numpy as np
 from ..data.grid import SHORTEST_NORM, UNIT_BITS
 from ..data.private import Query
 from ..data.rows import Chunk
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Integers
 
 __all__ = ["Moments"]
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from ..data.private import Query
 from ..data.rows import RawChunk
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Integers
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Integers
 
 __all__ = ["Successes"]
 

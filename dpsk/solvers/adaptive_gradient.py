@@ -15,7 +15,7 @@ import numpy as np
 from ..data import PrivateData
 from ..losses import Loss
 from ..mechanisms import ArgMin, Gaussian, Mechanism, NoisyMin, PermuteAndFlip
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..queries import GradientSum, LossesAlong
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from scipy.sparse.linalg import ArpackError, eigsh
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 
 __all__ = ["smallest_eigenpair"]
 

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from ..data import PrivateData
 from ..losses import Loss
 from ..mechanisms import NormGamma
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
+from ..minimizers import Minimizer, RegularizedSum, SampledWeights
 from ..penalties import Penalty
 from ..privacy import PureDP
-from ..queries import Minimizer, RegularizedSum, SampledWeights
-from .standardization import typical_norm
+from .precision import typical_norm
 
 __all__ = ["ExponentialSampling"]
 

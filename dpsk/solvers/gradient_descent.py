@@ -15,10 +15,10 @@ import numpy as np
 from ..data import PrivateData
 from ..losses import Loss
 from ..mechanisms import Gaussian
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..queries import GradientSum
-from .standardization import gradient_precision, typical_norm
+from .precision import gradient_precision, typical_norm
 
 __all__ = ["GradientDescent"]
 

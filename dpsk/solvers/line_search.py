@@ -17,7 +17,7 @@ import numpy as np
 from ..data import Batch, PrivateData
 from ..losses import Loss
 from ..mechanisms import AboveThreshold, ArgMin, Gaussian, Mechanism
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..privacy import Cost, Sampling
 from ..queries import ArmijoGains, GradientSum, LossesAlong

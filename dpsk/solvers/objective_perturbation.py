@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from ..data import PrivateData
 from ..losses import Loss
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
+from ..minimizers import PerturbedMinima, largest_curvature, slope_at_zero
 from ..penalties import Penalty
 from ..privacy import ObjectiveDP
-from ..queries import PerturbedMinima, largest_curvature, slope_at_zero
-from .standardization import gradient_precision, typical_norm
+from .precision import gradient_precision, typical_norm
 
 __all__ = ["ObjectivePerturbation"]
 

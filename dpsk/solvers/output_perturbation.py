@@ -15,11 +15,11 @@ import numpy as np
 from ..data import PrivateData
 from ..losses import Loss
 from ..mechanisms import Gaussian, NormGamma
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
+from ..minimizers import Minimizer, RegularizedSum, slope_at_zero
 from ..penalties import Penalty
 from ..privacy import PureDP
-from ..queries import Minimizer, RegularizedSum, slope_at_zero
-from .standardization import typical_norm
+from .precision import typical_norm
 
 __all__ = ["OutputPerturbation"]
 
@@ -45,9 +45,9 @@ class OutputPerturbation:
     longest : float or None
         A public norm that rows are shortened to. None: a typical one, found by a noisy count.
     method : str
-        How the minimum is found; one of :data:`dpsk.queries.descent.METHODS`.
+        How the minimum is found; one of :data:`dpsk.minimizers.descent.METHODS`.
     objective : callable
-        What is minimised, the ``kind`` of a :class:`~dpsk.queries.Minimizer`. The solver returns it, with its bounds.
+        The sum that is minimised, the ``kind`` of a :class:`~dpsk.minimizers.Minimizer`.
     reach : float
         The R of the theorems where no radius is given, in parts of the usual one.
     """

@@ -20,14 +20,14 @@ import numpy as np
 from ..data import Batch, PrivateData
 from ..losses import Loss
 from ..mechanisms import AboveThreshold, Gaussian, Mechanism, SymmetricGaussian
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..privacy import BudgetExhausted, Cost, Sampling
 from ..queries import GradientSum, HessianSum
 from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
 from .eigen import smallest_eigenpair
 from .line_search import Start, backtrack
-from .standardization import typical_norm
+from .precision import typical_norm
 
 __all__ = ["LONGEST", "SHORTEST", "Constants", "Plan", "SecondOrder", "Task"]
 

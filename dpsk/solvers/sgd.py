@@ -11,7 +11,7 @@ import numpy as np
 from ..data import PrivateData
 from ..losses import Loss
 from ..mechanisms import Gaussian
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..privacy import Cost, Sampling
 from ..queries import GradientSum

@@ -8,12 +8,12 @@ statistical bounds hold with probability at least 1 - ``ERROR_PROBABILITY`` per 
 >>> check_loss(Logistic())
 """
 
+from .check_backends import check_rows
+from .check_losses import check_loss
+from .check_mechanisms import check_mechanism, neighbouring_scores, neighbouring_sums
+from .check_queries import check_query
+from .check_solvers import check_solver, find_peeks
 from .common import ERROR_PROBABILITY
-from .losses import check_loss
-from .mechanisms import check_mechanism, neighbouring_scores, neighbouring_sums
-from .queries import check_query
-from .rows import check_rows
-from .solvers import check_solver, find_peeks
 from .twins import check_company, check_twins, extreme_rows
 
 __all__ = [

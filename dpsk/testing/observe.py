@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..privacy.store import PrivacyLedger
+from ..privacy.durable.store import PrivacyLedger
 from .replay import replayed
 
 __all__ = ["Seen", "differences", "observed"]

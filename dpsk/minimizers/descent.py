@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.samplers import Floats, Integers
 from .newton import Objectives, newton
 
 __all__ = ["METHODS", "RandomParts", "minima"]

@@ -13,13 +13,13 @@ import numpy as np
 
 from .._sklearn_compat import CALLER_OF_FIT
 from ..losses import Hinge, HuberHinge, Logistic, Loss, MarginLoss, OneVsRest, SquaredHinge
+from ..minimizers import AttackedSum, RegularizedSum, TiltedSum
+from ..minimizers.descent import METHODS
 from ..privacy import Budget, GaussianDP, PureDP, conversions
-from ..queries import AttackedSum, RegularizedSum, TiltedSum
-from ..queries.descent import METHODS
 from ..solvers import Solver
 from ..solvers.exponential import ExponentialSampling
 from ..solvers.output_perturbation import TILTED, OutputPerturbation
-from .base import Facts, PrivateClassifier
+from .classifier import Facts, PrivateClassifier
 from .linear import Probabilities
 from .parameters import PARAMETERS, require_choice, require_clip
 

@@ -20,19 +20,19 @@ from sklearn.utils.validation import check_is_fitted
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
 from ..data import ArrayTable, Chunks, Columns, PrivateData, Rows, Table, is_dask, row_scores
 from ..data.tables import Coding
+from ..encodings.standardization import find_ranges, standardise
 from ..losses import Loss
 from ..mechanisms import bits_for
-from ..mechanisms.exact import Floats
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats
 from ..penalties import L2, Penalty
 from ..privacy import ZCDP, Budget, Ledger, conversions
 from ..privacy.currencies import Currency
+from ..privacy.durable.store import set_aside
 from ..privacy.report import NEIGHBOURS, PrivacySpent, warn_not_private
-from ..privacy.store import set_aside
 from ..solvers import Solver, run
-from ..solvers.standardization import find_ranges, standardise
 from .blocks import by_blocks
-from .exact import minimise
+from .nonprivate import minimise
 from .parameters import NOT_TAKEN, as_bounds, as_classes, in_own_words, require_choice, require_number
 from .validation import dask_table, is_mapped, stored_table, validated, validated_rows
 

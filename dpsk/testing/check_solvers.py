@@ -44,8 +44,8 @@ _NAMES_INSIDE = {
     "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions",
     "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledWeights", "Sampling", "Sigmoid",
     "Softmax", "Solver", "SquaredHinge", "Start", "SymmetricGaussian", "ZCDP", "backtrack", "failure_of",
-    "gaussian_norm", "gradient_precision", "largest_curvature", "largest_eigenvalue", "run", "sampling_error",
-    "slope_at_zero", "smallest_eigenpair", "typical_norm",
+    "gaussian_norm", "gradient_precision", "largest_curvature", "largest_eigenvalue", "run", "sampling_error", 
+    "share_of_noise",    "slope_at_zero", "smallest_eigenpair", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",

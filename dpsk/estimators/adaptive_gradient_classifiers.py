@@ -8,7 +8,7 @@ from typing import Any
 from ..losses import Hinge, Loss, OneVsRest
 from ..privacy import ZCDP, Budget
 from ..solvers.adaptive_gradient import AdaptiveGradient
-from .base import Facts, PrivateClassifier
+from .classifier import Facts, PrivateClassifier
 from .linear import Probabilities, loss_named
 from .parameters import PARAMETERS, require_choice, require_number
 

@@ -8,16 +8,16 @@ from typing import Any
 
 from ..data import PrivateData
 from ..losses import Loss, Softmax
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..privacy import ZCDP, Budget, GaussianDP, ObjectiveDP
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.objective_perturbation import ObjectivePerturbation
-from .base import Facts, PrivateClassifier
+from .classifier import Facts, PrivateClassifier
 from .linear import Probabilities, loss_named
-from .objective_perturbation import objective_budget, public_precision
+from .objective_perturbation_classifier import objective_budget, public_precision
 from .parameters import PARAMETERS, require_choice
 
 __all__ = ["DPLinearSVC", "DPLogisticRegression"]

@@ -14,14 +14,14 @@ from ..data.private import NoisyQuery, Statistic
 from ..data.rows import Rows
 from ..losses import Loss
 from ..mechanisms.additive import noise_scale
-from ..mechanisms.base import Sensitivity
-from ..mechanisms.exact import Floats, Integers, rounded_gaussian
+from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats, Integers, rounded_gaussian
 from ..privacy.perturbation import PerturbedMinimaCost
 from .descent import METHODS, minima
 from .hinge import hinge_minima, smallest_gap
 from .newton import newton
-from .objectives import RegularizedSum, SumOverRows, margin_loss, two_parts
+from .regularized import RegularizedSum, SumOverRows, margin_loss, two_parts
 
 __all__ = ["Minimizer", "PerturbedMinima"]
 
@@ -46,11 +46,11 @@ class Minimizer(Statistic):
     penalty : float
         Of the sum, not of the mean.
     method : str
-        What comes near the minimum, one of :data:`~dpsk.queries.descent.METHODS`. It does not matter to privacy.
+        What comes near the minimum, one of :data:`~dpsk.minimizers.descent.METHODS`. It does not matter to privacy.
     kind : callable
         What makes the objective of these parameters: :class:`RegularizedSum`, or another objective with a proof of how
-        far one row moves its minimiser, :class:`~dpsk.queries.tilted.TiltedSum` or
-        :class:`~dpsk.queries.adversarial.AttackedSum`.
+        far one row moves its minimiser, :class:`~dpsk.minimizers.tilted.TiltedSum` or
+        :class:`~dpsk.minimizers.adversarial.AttackedSum`.
 
     Formal guarantee
     ----------------

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..data.rows import Chunk, Rows
-from ..mechanisms.base import positive
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
-from .objectives import ROUNDING, RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
+from ..mechanisms.samplers import Floats, Integers
+from .regularized import ROUNDING, RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
 
 __all__ = ["AttackedSum"]
 

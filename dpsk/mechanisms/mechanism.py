@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ..privacy.conversions import largest_within
 from ..privacy.costs import Cost, PureCost
 from ..privacy.currencies import Currency
-from .exact import Integers
 from .randomness import Bits
+from .samplers import Integers
 
 __all__ = ["Mechanism", "PureMechanism", "Sensitivity", "positive"]
 

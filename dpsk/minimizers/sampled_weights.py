@@ -17,14 +17,14 @@ from ..data.grid import power_of_two_above
 from ..data.private import NoisyQuery
 from ..data.rows import Chunk, Rows
 from ..losses import Loss
-from ..mechanisms.base import positive
-from ..mechanisms.exact import Floats, Integers, bernoulli_exp, discrete_laplace, exactly
+from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats, Integers, bernoulli_exp, discrete_laplace, exactly
 from ..mechanisms.spherical import NormGamma
 from ..privacy.costs import BoundedRangeCost
 from .descent import minima
-from .minimizers import Minimizer
-from .objectives import RegularizedSum, SumOverRows, two_parts
+from .minimum import Minimizer
+from .regularized import RegularizedSum, SumOverRows, two_parts
 
 __all__ = ["SampledWeights"]
 

@@ -8,10 +8,10 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any
 
-from .costs import PureCost
-from .currencies import ZCDP, Currency, GaussianDP, PureDP
-from .ledger import Budget
-from .report import NEIGHBOURS
+from ..costs import PureCost
+from ..currencies import ZCDP, Currency, GaussianDP, PureDP
+from ..ledger import Budget
+from ..report import NEIGHBOURS
 
 __all__ = ["CURRENCIES", "NOTHING", "Amount", "Spend", "Terms", "amount_in", "decimal", "float_above", "float_below"]
 

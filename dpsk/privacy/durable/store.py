@@ -13,11 +13,11 @@ from contextlib import closing, contextmanager, suppress
 from fractions import Fraction
 from typing import Any, Self
 
-from .allowance import Allowance
-from .ledger import Budget, BudgetExhausted, Ledger
+from ..allowance import Allowance
+from ..ledger import Budget, BudgetExhausted, Ledger
+from ..report import NEIGHBOURS, round_up
 from .ledger_file import LedgerError, created, reading, writing
 from .ledger_rows import ALL, account, identify, identity, now, read_terms, require_sums, set_account, write_terms
-from .report import NEIGHBOURS, round_up
 from .terms import NOTHING, Amount, Spend, Terms
 
 __all__ = ["PrivacyLedger", "Reservation", "as_ledger", "set_aside"]

@@ -13,11 +13,11 @@ import numpy as np
 from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
 from ..data.rows import Chunk, Labels, Line, Rows
 from ..losses import HuberHinge, Loss, MarginLoss, OneVsRest
-from ..mechanisms.base import positive
-from ..mechanisms.exact import Floats, Integers, permutation
+from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats, Integers, permutation
 from ..privacy.costs import positive_integer
-from .hessian import weighted_products
+from ..queries.hessian import weighted_products
 
 __all__ = [
     "ROUNDING",

@@ -6,7 +6,7 @@ import argparse
 import math
 
 from .privacy import PrivacyLedger
-from .privacy.terms import CURRENCIES, Spend, Terms, decimal, float_below
+from .privacy.durable.terms import CURRENCIES, Spend, Terms, decimal, float_below
 
 __all__ = ["add_arguments", "epsilon_of_each", "fits_of_each", "plan", "run", "show"]
 

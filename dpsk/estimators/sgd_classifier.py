@@ -9,7 +9,7 @@ from ..losses import Loss
 from ..privacy import Budget, GaussianDP
 from ..privacy.pld import PlannedSteps, require_dp_accounting
 from ..solvers.sgd import SGD
-from .base import Facts
+from .classifier import Facts
 from .linear import LOSSES, ProbabilitiesOfLogLoss, loss_named
 from .parameters import PARAMETERS, require_choice, require_clip, require_number, require_part, require_stable_steps
 from .sampled import SampledClassifier

@@ -12,26 +12,17 @@ import numpy as np
 
 from ..data import Columns, PrivateData
 from ..mechanisms import Gaussian, Laplace
-from ..mechanisms.exact import Floats
-from ..privacy import PureDP
-from ..queries import Magnitudes, Moments, Positions, RowNorms
+from ..mechanisms.samplers import Floats
+from ..queries import Magnitudes, Moments, Positions
+from ..solvers.precision import share_of_noise, typical_norm
 
-__all__ = ["find_ranges", "gradient_precision", "standardise", "typical_norm"]
+__all__ = ["find_ranges", "standardise"]
 
-NORM_SHARE = 0.01
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
-PURE_SHARE = 0.4
 SCALE_POWER = 0.85
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
-
-
-def _additive(data: PrivateData, share: float) -> Gaussian | Laplace:
-    """Return the noise that a share of the budget buys, of mu squared or rho: for that of epsilon, less of its root."""
-    if isinstance(data.currency, PureDP):
-        return Laplace.priced(data.portion(1 / (PURE_SHARE * math.sqrt(share))), data.currency)
-    return Gaussian.priced(data.portion(1 / share), data.currency)
 
 
 def _noise(query: Magnitudes | Moments, mechanism: Gaussian | Laplace, data: PrivateData) -> float:
@@ -40,21 +31,6 @@ def _noise(query: Magnitudes | Moments, mechanism: Gaussian | Laplace, data: Pri
     if isinstance(mechanism, Laplace):
         return math.sqrt(2) * sensitivity.l1 * query.unit / mechanism.epsilon
     return sensitivity.l2 * query.unit / mechanism.mu
-
-
-def typical_norm(data: PrivateData) -> float:
-    """Return a norm near most rows' norms: the noisy mode of their distribution, an octave wide at half height."""
-    counts = data.release(data.measure(RowNorms()), _additive(data, NORM_SHARE))
-    tent = np.maximum(0, 1 - np.abs(np.arange(-8, 9)) / 8)
-    near = np.convolve(counts, tent, mode="same")
-    low, high = np.searchsorted(RowNorms.norms, data.norm_range)  # where noise is all there is, it stays plausible
-    return float(RowNorms.norms[low : high + 1][np.argmax(near[low : high + 1])])
-
-
-def gradient_precision(data: PrivateData, weights: int) -> float:
-    """Return how many typical gradients outweigh the noise of all weights, if what is left bought a single one."""
-    mu = Gaussian.priced(data.remaining, data.currency).mu
-    return mu * data.n_rows / math.sqrt(weights) / (2 if data.adjacency == "replace" else 1)
 
 
 def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
@@ -67,7 +43,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     """
     d, n = raw.n_features, raw.n_rows
     entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
-    mechanism = _additive(raw, RANGE_SHARE)
+    mechanism = share_of_noise(raw, RANGE_SHARE)
     magnitudes = Magnitudes(d, entries, norm=mechanism.norm)
     noise = _noise(magnitudes, mechanism, raw)  # the same for positions
 
@@ -149,7 +125,7 @@ def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Column
     """
     d, n = data.n_features, data.n_rows
     query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
-    mechanism = _additive(data, MOMENT_SHARE)
+    mechanism = share_of_noise(data, MOMENT_SHARE)
     moments = data.release(data.measure(query), mechanism) / n
     noise = _noise(query, mechanism, data) / n
     mean, square = np.clip(moments[:d], -1, 1), moments[d:]

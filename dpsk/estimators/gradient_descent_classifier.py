@@ -8,7 +8,7 @@ from typing import Any
 from ..losses import Loss
 from ..privacy import GaussianDP
 from ..solvers.gradient_descent import GradientDescent
-from .base import PrivateClassifier
+from .classifier import PrivateClassifier
 from .linear import SMOOTH_LOSSES, ProbabilitiesOfLogLoss, loss_named
 from .parameters import PARAMETERS, require_choice, require_clip, require_number, require_part, require_stable_steps
 

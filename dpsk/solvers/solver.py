@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from ..data.private import PrivateData
 from ..losses import Loss
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..privacy.ledger import BudgetExhausted
 

@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from ..losses import Loss
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 
 __all__ = ["minimise"]
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from ..data.rows import Chunk, Rows
 from ..losses import HuberHinge
-from ..mechanisms.exact import Floats, Integers
 from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats, Integers
 from .descent import near
-from .objectives import ROUNDING, RegularizedSum, SumOverRows, two_parts
+from .regularized import ROUNDING, RegularizedSum, SumOverRows, two_parts
 
 __all__ = ["hinge_minima", "smallest_gap"]
 

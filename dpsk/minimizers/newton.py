@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ..mechanisms.exact import Floats
+from ..mechanisms.samplers import Floats
 
 __all__ = ["Objectives", "newton"]
 

@@ -11,10 +11,10 @@ import numpy as np
 from ..data.rows import Chunk, Line, Rows
 from ..elementwise import exp
 from ..losses import MarginLoss
-from ..mechanisms.base import positive
-from ..mechanisms.exact import Floats, Integers
+from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
-from .objectives import (
+from ..mechanisms.samplers import Floats, Integers
+from .regularized import (
     ROUNDING,
     Curvatures,
     RegularizedSum,
@@ -51,7 +51,7 @@ class TiltedSum(RegularizedSum):
 
     If row 1 left, g' = 0 and p' <= p, and the norm is at most L (2p - p'). Where all losses at w are between a and A,
     p is at most C/(C + n - 1) with ``C = exp(tilt (A - a))``, and p' at least ``p exp(-tilt A)``. Minimisers differ by
-    no more than these gradients over the penalty (:class:`~dpsk.queries.Minimizer`), so that one row moves them by
+    no more than these gradients over the penalty (:class:`~dpsk.minimizers.Minimizer`), so that one row moves them by
 
         n clip/penalty * 2 C/(C + n - 1)                   if replaced,
         n clip/penalty * (2 - exp(-tilt A)) C/(C + n - 1)  if it left.

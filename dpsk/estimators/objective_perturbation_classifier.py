@@ -8,7 +8,7 @@ from typing import Any
 from ..losses import HuberHinge, Logistic, Loss, MarginLoss, OneVsRest
 from ..privacy import Budget, ObjectiveDP, conversions
 from ..solvers.objective_perturbation import LARGEST_LOG_DETERMINANT, PRECISE, ObjectivePerturbation
-from .base import Facts, PrivateClassifier
+from .classifier import Facts, PrivateClassifier
 from .linear import SMOOTH_LOSSES, ProbabilitiesOfLogLoss
 from .parameters import PARAMETERS, require_choice, require_clip, require_part
 
