@@ -1,9 +1,11 @@
 """Private rows on exact grids, and the one door through which anything leaves."""
 
-from .arrays import ArrayRows, RawRows, compact
+from .arrays import ArrayRows, Compact, RawRows
 from .columns import Columns
 from .dask import DaskTable, is_dask, map_rows, require_table
-from .private import Batch, NoisyQuery, PrivateData, Query, Sealed, Statistic
+from .facts import Facts, Unknown, UnknownFact
+from .private import Batch, Door, NoisyQuery, PrivateData, Query, Sealed, Statistic
+from .row_map import PublicShape, RowMap
 from .rows import Chunk, Kernel, RawChunk, Rows
 from .scores import row_scores
 from .stored import StoredRows
@@ -16,20 +18,26 @@ __all__ = [
     "Chunk",
     "Chunks",
     "Columns",
+    "Compact",
     "DaskTable",
+    "Door",
+    "Facts",
     "Kernel",
     "NoisyQuery",
     "PrivateData",
+    "PublicShape",
     "Query",
     "RawChunk",
     "RawRows",
+    "RowMap",
     "Rows",
     "Sealed",
     "Statistic",
     "StoredRows",
     "StoredTable",
     "Table",
-    "compact",
+    "Unknown",
+    "UnknownFact",
     "is_dask",
     "map_rows",
     "require_table",

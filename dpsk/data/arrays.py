@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
-from .columns import Columns
-from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
+from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves
+from .row_map import LARGEST_ENTRY, ColumnGrid, PublicShape, RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["LARGEST_ENTRY", "ArrayRows", "RawRows", "blocks_of", "compact", "one_per_place", "require_rows"]
+__all__ = ["ArrayRows", "Compact", "RawRows", "blocks_of", "one_per_place", "require_rows"]
 
+_Order: TypeAlias = Literal["C", "F"]
 _GRID = 2.0**-UNIT_BITS
-LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers
 _FLOAT_COLUMNS = 2 ** (53 - 2 * UNIT_BITS) // 4  # squares of so many entries, rounded up, add up exactly in floats
 _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared norm of its row, in 64-bit integers
@@ -37,107 +38,71 @@ class ArrayRows(ChunkRows):
 
     Parameters
     ----------
-    X : array or sparse matrix of shape (n_rows, n_features)
-        Finite values.
+    X : array, sparse matrix or Compact, of shape (n_rows, n_features)
+        Finite values. All but a Compact are checked.
     y : array of shape (n_rows,)
         -1/+1, or class numbers 0..n_classes-1.
-    n_classes : int or None
-        Public number of classes; None for labels -1/+1.
-    fit_intercept : bool
-        Whether a column of ones is appended.
-    data_norm : float or None
-        Public bound on the l2 norm of a row (without the intercept); longer rows are scaled down to it, each on
-        its own.
-    columns : Columns or None
-        A public map of the entries; then all rows share one scale, and ``data_norm`` is not used.
-    row_major : bool
-        Whether dense rows lie side by side, which makes drawing batches several times faster, rather than columns,
-        which makes products some percent faster.
+    how : RowMap
+        The map onto the grid.
     chunk_rows : int or None
         Rows per chunk, at most ``CHUNK_ROWS``; None for as many as are summed fastest (:func:`blocks_of`).
     """
 
-    def __init__(
-        self,
-        X: Matrix,
-        y: Labels,
-        *,
-        n_classes: int | None = None,
-        fit_intercept: bool = True,
-        data_norm: float | None = None,
-        columns: Columns | None = None,
-        row_major: bool = False,
-        chunk_rows: int | None = None,
-    ) -> None:
-        y = np.array(y)
-        if X.ndim != 2 or y.shape != (X.shape[0],):
-            raise ValueError("X must have two dimensions, y one, and both as many rows")
-        allowed = (-1, 1) if n_classes is None else range(n_classes)
-        if not np.isin(y, allowed).all():
-            raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
-        y = y.astype(np.float64 if n_classes is None else np.intp)
-        y.flags.writeable = False
-        require_rows(X.shape[0])
+    def __init__(self, X: Matrix, y: Labels, how: RowMap | None = None, *, chunk_rows: int | None = None) -> None:
+        self._how = how = how or RowMap()
+        self._order: _Order = "C" if how.row_major else "F"
+        y = _checked_labels(X, y, how.n_classes)
         if chunk_rows is not None and not 1 <= chunk_rows <= CHUNK_ROWS:
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
-        if data_norm is not None and not 0 < data_norm < LARGEST_ENTRY:
-            raise ValueError(f"data_norm={data_norm!r} must be None or a positive finite number")
         n_rows, n_features = X.shape
+        require_rows(n_rows)
         _require_few_columns(n_features)
-        self._fit_intercept, self._data_norm, self._n_classes = fit_intercept, data_norm, n_classes
-        self._order: Literal["C", "F"] = "C" if row_major else "F"
-        self._placement = None if columns is None else _Placement(columns, self._order)
         mapped = isinstance(X, np.memmap)
-        X = compact(X)
+        X = X if mapped else Compact.of(X).matrix
         if chunk_rows is None:
             chunk_rows = _chunk_rows(X)
-        if columns is not None and sp.issparse(X):  # centring is subtracted after the product
+        if how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
             chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
         bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
         parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
         if mapped:
             for rows in parts:
-                _require_finite(X[rows])
+                _finite(X[rows])
             memories = [Memory() for _ in parts]
 
             def chunks() -> Iterable[Chunk]:
                 pairs = zip(parts, memories, strict=True)
-                return (self._chunk(X[rows], y[rows], memory, rows.start) for rows, memory in pairs)
+                return (self._chunk(_finite(X[rows]), y[rows], memory, rows.start) for rows, memory in pairs)
         else:
             held = [self._chunk(X[rows], y[rows], Memory(), rows.start) for rows in parts]
 
             def chunks() -> Iterable[Chunk]:
                 return held
 
-        shortest, longest, reach = 0.0, math.inf if data_norm is None else data_norm, None
-        if self._placement is not None:
-            shortest, longest = SHORTEST_NORM * self._placement.scale, self._placement.longest
-            reach = np.append(self._placement.reach, [1.0] * fit_intercept)
-        norm_range = (max(shortest, float(fit_intercept)), math.hypot(longest, fit_intercept))
-        super().__init__(chunks, n_rows, n_features, n_features + fit_intercept, norm_range, reach, n_classes)
+        super().__init__(chunks, how.of_shape(n_rows, n_features))
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
         offset, shortest = None, 0.0
-        if self._placement is not None:
-            units, scale, norm2, offset = self._placement.units(X)
+        if self._how.grid is not None:
+            units, scale, norm2, offset = _units_of_columns(self._how.grid, X, self._order)
             shortest = SHORTEST_NORM
         elif sp.issparse(X):
             units, scale, norm2 = self._sparse_units(X)
         else:
             units, scale, norm2 = self._dense_units(X)
         constant = None
-        if self._fit_intercept:
+        if self._how.fit_intercept:
             constant = np.trunc(2.0**UNIT_BITS / scale) * _GRID
             norm2 = norm2 + constant * constant
         # 2^-40 covers the rounding of the integer sum, of the constant's square and of the root
         norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
-        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._n_classes, memory, offset, first)
+        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._how.n_classes, memory, offset, first)
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
         _, exponent = octaves(largest)
-        floor = 0 if self._fit_intercept else -500
+        floor = 0 if self._how.fit_intercept else -500
         return np.ldexp(1.0, np.maximum(exponent, floor))
 
     def _dense_units(self, X: Matrix) -> tuple[Matrix, Floats, Floats]:
@@ -148,10 +113,9 @@ class ArrayRows(ChunkRows):
         for a in range(0, n, step):
             rows = slice(a, min(a + step, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
-            _require_finite(x)
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
-            if self._data_norm is not None:
+            if self._how.data_norm is not None:
                 grown = np.ceil(np.abs(x) * (2.0**UNIT_BITS / scale[rows])[:, None])
                 x *= self._shrink(scale[rows], _sum_of_squares(grown))[:, None]
                 scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
@@ -177,7 +141,7 @@ class ArrayRows(ChunkRows):
             return self._row_scale(abs(units).max(axis=1).toarray().ravel())
 
         scale = row_scale()
-        if self._data_norm is not None:
+        if self._how.data_norm is not None:
             grown = np.ceil(np.abs(units.data) * np.repeat(2.0**UNIT_BITS / scale, counts))
             units.data *= np.repeat(self._shrink(scale, sum_of_squares(grown)), counts)
             scale = row_scale()
@@ -189,112 +153,134 @@ class ArrayRows(ChunkRows):
 
     def _shrink(self, scale: Floats, norm2: Floats) -> Floats:
         """Return the factors that bring rows with these (rounded up) unit norms within ``data_norm``."""
-        bound = np.inf if self._data_norm is None else self._data_norm
+        bound = np.inf if self._how.data_norm is None else self._how.data_norm
         norm = np.maximum(scale * np.sqrt(norm2), bound)
         return np.where(norm > bound, bound * (1 - 2.0**-30) / norm, 1.0)
 
 
-class _Placement:
-    """Entries mapped by :class:`Columns`, on a grid that is the same for all rows.
+def _units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matrix, Floats, Floats, Floats | None]:
+    """Return units, scale and squared norms of rows, and the offset where it is not subtracted yet."""
+    scale = np.full(X.shape[0], grid.scale)
+    if not sp.issparse(X):
+        units, norm2 = _dense_units_of_columns(grid, X, order)
+        return units, scale, norm2, None
+    units = _own_values(X)
+    at = units.indices
+    units.data = np.trunc(grid.columns.place(units.data, at) * grid.steps[at])
+    offset = grid.offset.astype(np.int64)
+    entries = units.data.astype(np.int64)
+    entries *= entries - 2 * offset[at]  # what an entry adds to the squared norm of a row of -offset
+    norm2 = (_row_sums(entries, units) + (offset * offset).sum()) * _GRID**2
+    units.data *= _GRID
+    return units, scale, norm2, grid.offset * _GRID if offset.any() else None
 
-    Units are at most 1/2, and so is the offset, so that a centred entry is at most 1.
-    """
 
-    def __init__(self, columns: Columns, order: Literal["C", "F"]) -> None:
-        self.order = order
-        largest = float(np.abs(columns.factor).max(initial=0.5))
-        self.columns, self.scale = columns, power_of_two_above(2 * largest)
-        self.steps = columns.factor * (2.0**UNIT_BITS / self.scale)
-        centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
-        self.offset = np.rint(centre * self.steps)
-        farthest = np.maximum(columns.factor * (1 + np.abs(centre)), self.scale * _GRID)
-        self.reach = np.ldexp(1.0, octaves(farthest)[1])
-        self.longest = float(np.linalg.norm(columns.factor * (1 + np.abs(centre))))
-
-    def units(self, X: Matrix) -> tuple[Matrix, Floats, Floats, Floats | None]:
-        """Return units, scale and squared norms of rows, and the offset where it is not subtracted yet."""
-        scale = np.full(X.shape[0], self.scale)
-        if not sp.issparse(X):
-            units, norm2 = self._dense(X)
-            return units, scale, norm2, None
-        units = _own_values(X)
-        at = units.indices
-        units.data = np.trunc(self.columns.place(units.data, at) * self.steps[at])
-        offset = self.offset.astype(np.int64)
-        entries = units.data.astype(np.int64)
-        entries *= entries - 2 * offset[at]  # what an entry adds to the squared norm of a row of -offset
-        norm2 = (_row_sums(entries, units) + (offset * offset).sum()) * _GRID**2
-        units.data *= _GRID
-        return units, scale, norm2, self.offset * _GRID if offset.any() else None
-
-    def _dense(self, X: Matrix) -> tuple[Matrix, Floats]:
-        n, d = X.shape
-        units, norm2 = np.empty((n, d), order=self.order), np.empty(n)
-        step = _few_rows(_BLOCK_ENTRIES, d)
-        for a in range(0, n, step):
-            rows = slice(a, min(a + step, n))
-            x = np.array(X[rows], dtype=np.float64, order="C")
-            _require_finite(x)
-            steps = self.columns.place(x)
-            steps *= self.steps
-            np.trunc(steps, out=steps)
-            steps -= self.offset
-            norm2[rows] = _sum_of_squares(steps)
-            units[rows] = steps * _GRID
-        return units, norm2
+def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matrix, Floats]:
+    n, d = X.shape
+    units, norm2 = np.empty((n, d), order=order), np.empty(n)
+    step = _few_rows(_BLOCK_ENTRIES, d)
+    for a in range(0, n, step):
+        rows = slice(a, min(a + step, n))
+        x = np.array(X[rows], dtype=np.float64, order="C")
+        steps = grid.columns.place(x)
+        steps *= grid.steps
+        np.trunc(steps, out=steps)
+        steps -= grid.offset
+        norm2[rows] = _sum_of_squares(steps)
+        units[rows] = steps * _GRID
+    return units, norm2
 
 
 class RawRows(ChunkRows):
     """The entries of arrays as they are, without labels: what column ranges are found on. Nothing is copied.
 
-    ``blocks`` are dense or CSR, and follow one another.
+    ``blocks`` are dense, CSR or Compact, and follow one another. All but a Compact are checked when they are read.
     """
 
-    def __init__(self, *blocks: Matrix) -> None:
+    def __init__(self, *blocks: Matrix | Compact) -> None:
         n, d = sum(X.shape[0] for X in blocks), blocks[0].shape[1]
         _require_few_columns(d)
         parts = []
-        for X in (X.tocsr() if sp.issparse(X) else X for X in blocks):
+        for block in blocks:
+            X, checked = (block.matrix, True) if isinstance(block, Compact) else (block, False)
+            X = X.tocsr() if sp.issparse(X) else X
             step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(_BLOCK_ENTRIES, d)
-            parts += [_RawPart(X, slice(a, min(a + step, X.shape[0]))) for a in range(0, X.shape[0], step)]
-        super().__init__(lambda: parts, n, d, d, (1.0, math.sqrt(d)))
+            parts += [_RawPart(X, slice(a, min(a + step, X.shape[0])), checked) for a in range(0, X.shape[0], step)]
+        super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))))
 
 
 class _RawPart:
     """Some rows of an array, to be compressed when they are needed."""
 
-    def __init__(self, X: Matrix, rows: slice) -> None:
-        self._X, self._rows, self.sparse = X, rows, True  # as entries, whatever X is
+    def __init__(self, X: Matrix, rows: slice, checked: bool) -> None:
+        self._X, self._rows, self._checked = X, rows, checked
+        self.sparse = True  # as entries, whatever X is
 
     def __len__(self) -> int:
         return int(self._rows.stop - self._rows.start)
 
     def load(self) -> RawChunk:
         if sp.issparse(self._X):
-            x = _own_values(self._X[self._rows])
+            x = _own_values(self._rows_now())
             found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
             before = np.searchsorted(found, x.indptr)
             return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
-        x = np.ascontiguousarray(self._X[self._rows])
+        x = np.ascontiguousarray(self._rows_now())
         n, d = x.shape
-        _require_finite(x)
         if np.count_nonzero(x) == x.size:
             columns = np.broadcast_to(np.arange(d), x.shape).ravel()
             return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
         found = np.flatnonzero(x)
         return RawChunk(x.ravel()[found].astype(np.float64), found % d, np.count_nonzero(x, axis=1), d)
 
+    def _rows_now(self) -> Matrix:
+        return self._X[self._rows] if self._checked else _finite(self._X[self._rows])
+
     def take(self, indices: Integers) -> RawChunk:
         return self.load().take(indices)
 
 
-def compact(X: Matrix) -> Matrix:
-    """Return X as CSR if it is sparse or mostly zeros, otherwise as it is; a memory-mapped array is not read."""
-    if sp.issparse(X):
-        return X.tocsr()
-    if not isinstance(X, np.memmap) and np.count_nonzero(X) < _SPARSE_DENSITY * X.size:
-        return _compressed(X)
-    return X
+def _checked_labels(X: Matrix, y: Labels, n_classes: int | None) -> Labels:
+    """Return a copy of the labels that nobody can write to; raise ValueError unless each row has one that may occur."""
+    y = np.array(y)
+    if X.ndim != 2 or y.shape != (X.shape[0],):
+        raise ValueError("X must have two dimensions, y one, and both as many rows")
+    if not np.isin(y, (-1, 1) if n_classes is None else range(n_classes)).all():
+        raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
+    y = y.astype(np.float64 if n_classes is None else np.intp)
+    y.flags.writeable = False
+    return y
+
+
+@dataclass(frozen=True, eq=False)
+class Compact:
+    """Rows in memory whose values were checked to be finite: CSR if they are sparse or mostly zeros, or else as given.
+
+    Everything that is made of them relies on it: they are checked and compacted once.
+    """
+
+    matrix: Matrix
+
+    @classmethod
+    def of(cls, X: Matrix | Compact) -> Compact:
+        """Return these rows, checked."""
+        return X if isinstance(X, Compact) else cls.trusted(_finite(X))
+
+    @classmethod
+    def trusted(cls, X: Matrix) -> Compact:
+        """Return rows that were checked already."""
+        if sp.issparse(X):
+            return cls(X.tocsr())
+        mostly_zeros = np.count_nonzero(X) < _SPARSE_DENSITY * X.size
+        return cls(_compressed(X) if mostly_zeros else X)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.matrix.shape  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return self.matrix.ndim  # type: ignore[no-any-return]
 
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
@@ -333,9 +319,7 @@ def _few_rows(entries: int, n_columns: int) -> int:
 def _own_values(X: Matrix) -> Matrix:
     """Return a CSR matrix in canonical form whose finite float64 values may be changed; the pattern may be shared."""
     X = one_per_place(X)
-    units = sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
-    _require_finite(units.data)
-    return units
+    return sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
 
 
 def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:
@@ -378,6 +362,10 @@ def _require_few_columns(n_features: int) -> None:
         raise ValueError(f"X has {n_features} columns; at most {_MAX_COLUMNS} are supported")
 
 
-def _require_finite(x: NDArray[Any]) -> None:
-    if not np.isfinite(x).all():
+def _finite(X: Matrix) -> Matrix:
+    """Return X; raise ValueError unless all values are finite."""
+    values = X.data if sp.issparse(X) else X
+    step = max(1, _CHUNK_ENTRIES // max(1, values.shape[-1])) if values.ndim == 2 else _CHUNK_ENTRIES
+    if not all(np.isfinite(values[a : a + step]).all() for a in range(0, len(values), step)):
         raise ValueError("X contains NaN or infinity: impute or drop such rows before fitting (finiteness is public)")
+    return X

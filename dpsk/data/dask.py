@@ -8,17 +8,21 @@ same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanisms.samplers import Floats, Integers
-from .arrays import ArrayRows, RawRows, require_rows
-from .rows import Kernel, Labels, Matrix
+from ..mechanisms.samplers import Integers
+from .arrays import RawRows, require_rows
+from .labels import all_labels, as_labels
+from .row_map import PublicShape, RowMap
+from .rows import Kernel, Labels, Matrix, Rows
 from .stored import StoredRows
-from .tables import Coding, Table, all_labels
+from .tables import Table
 
 __all__ = ["DaskRows", "DaskTable", "is_dask", "map_rows", "require_table"]
 
@@ -42,19 +46,15 @@ def require_table(X: Any) -> None:
         )
 
 
-class DaskRows:
+class DaskRows(Rows):
     """Rows of which every part is a delayed backend that its worker keeps."""
 
     shared = False
 
-    def __init__(self, parts: Sequence[Any], lengths: Sequence[int], like: Any) -> None:
+    def __init__(self, parts: Sequence[Any], lengths: Sequence[int], public: PublicShape) -> None:
         import dask
 
-        self._parts, self._lengths = dask.persist(*parts), lengths
-        self.n_rows = sum(lengths)
-        self.n_features, self.n_parameters, self.n_classes = like.n_features, like.n_parameters, like.n_classes
-        self.norm_range: tuple[float, float] = like.norm_range
-        self.reach: Floats | None = like.reach
+        self._parts, self._lengths, self.public = dask.persist(*parts), lengths, public
 
     def total(self, kernel: Kernel) -> Integers:
         sums = [_task(_total, part, kernel) for part in self._parts]
@@ -73,7 +73,7 @@ class DaskRows:
             if len(chosen) or (k == 0 and not len(indices)):  # a part without rows still knows the shape of its sums
                 parts.append(_task(_subset, part, chosen.astype(np.uint32)))
                 lengths.append(len(chosen))
-        return DaskRows(parts, lengths, self)
+        return DaskRows(parts, lengths, replace(self.public, n_rows=len(indices)))
 
 
 class DaskTable(Table):
@@ -83,7 +83,7 @@ class DaskTable(Table):
     anything else; problems are returned rather than raised, because Dask logs what a failing task was given.
     """
 
-    def __init__(self, X: Any, y: Any, check: Check) -> None:
+    def __init__(self, X: Any, y: Any, check: Check, classes: Any = None) -> None:
         import dask
 
         pairs = list(zip(*_aligned(X, y), strict=True))
@@ -96,25 +96,23 @@ class DaskTable(Table):
             raise ValueError(f"blocks of X have different numbers of columns: {sorted(widths)}")
         full = [(pair, shape) for pair, (shape, _) in zip(pairs, facts, strict=True) if shape[0]]
         self._check, self._pairs, self._shapes = check, [pair for pair, _ in full], [shape for _, shape in full]
-        self.shape = sum(n for n, _ in self._shapes), widths.pop()
-        require_rows(self.shape[0])
-        self._seen = all_labels([labels for (n, _), labels in facts if n])
-
-    def seen(self) -> NDArray[Any]:
-        return np.unique(self._seen)
+        n_rows = sum(n for n, _ in self._shapes)
+        require_rows(n_rows)
+        seen = np.unique(all_labels([labels for (n, _), labels in facts if n]))
+        super().__init__((n_rows, widths.pop()), seen, classes, remote=True)
 
     def raw(self) -> DaskRows:
-        return self._made(_raw_rows, RawRows(np.zeros((1, self.shape[1]))))
+        n, d = self.facts.n_rows, self.facts.n_features
+        return self._made(_raw_rows, PublicShape(n, d, d, (1.0, math.sqrt(d))))
 
-    def rows(self, coding: Coding, **options: Any) -> DaskRows:
-        options.pop("row_major", None)
-        like = ArrayRows(np.zeros((1, self.shape[1])), np.ones(1, dtype=int), **options)
-        return self._made(_grid_rows, like, coding, options)
+    def rows(self, how: RowMap) -> DaskRows:
+        public = how.of_shape(self.facts.n_rows, self.facts.n_features)
+        return self._made(_grid_rows, public, self.classes, how)
 
-    def _made(self, make: Callable[..., Any], like: Any, *how: Any) -> DaskRows:
+    def _made(self, make: Callable[..., Any], public: PublicShape, *how: Any) -> DaskRows:
         pairs = zip(self._pairs, self._shapes, strict=True)
         parts = [_task(make, self._check, *pair, shape, *how) for pair, shape in pairs]
-        return DaskRows(parts, [n for n, _ in self._shapes], like)
+        return DaskRows(parts, [n for n, _ in self._shapes], public)
 
 
 def map_rows(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
@@ -187,11 +185,9 @@ def _raw_rows(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> RawRows:
     return RawRows(_checked(check, X, y, shape)[0])
 
 
-def _grid_rows(
-    check: Check, X: Any, y: Any, shape: tuple[int, int], coding: Coding, options: dict[str, Any]
-) -> StoredRows:
+def _grid_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], classes: Any, how: RowMap) -> StoredRows:
     X, y = _checked(check, X, y, shape)
-    return StoredRows([X], coding(y), on_disk=False, **options)
+    return StoredRows([X], as_labels(classes, y), how, on_disk=False)
 
 
 def _total(rows: Any, kernel: Kernel) -> Integers:

@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,11 +21,12 @@ from ..privacy.amplification import Sampling
 from ..privacy.costs import Cost
 from ..privacy.currencies import Currency
 from ..privacy.ledger import Budget, Ledger
-from ..privacy.report import NEIGHBOURS, PrivacySpent
+from ..privacy.neighbours import Adjacency
+from ..privacy.report import PrivacySpent
 from .ahead import Batches
 from .rows import Rows
 
-__all__ = ["Batch", "NoisyQuery", "PrivateData", "Query", "Sealed", "Statistic"]
+__all__ = ["Batch", "Door", "NoisyQuery", "PrivateData", "Query", "Sealed", "SealedRows", "Statistic"]
 
 
 class Statistic(ABC):
@@ -95,7 +96,7 @@ class Sealed:
     """An un-noised statistic that can be carried and shifted by public arrays, but not read.
 
     It refuses every other use: numbers, comparison, iteration, NumPy functions, copies, pickles. Hand it to
-    :meth:`PrivateData.release`.
+    :meth:`SealedRows.release`.
     """
 
     __slots__ = ("_contents", "_owner", "_shift", "label", "sensitivity", "shape", "unit")
@@ -103,7 +104,7 @@ class Sealed:
     def __init__(
         self,
         contents: Integers,
-        owner: PrivateData,
+        owner: SealedRows,
         *,
         shape: tuple[int, ...],
         unit: float,
@@ -146,8 +147,8 @@ class Sealed:
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
-            f"the un-noised {self.label!r} is sealed: hand it to PrivateData.release with a mechanism, "
-            "and work with what comes out"
+            f"the un-noised {self.label!r} is sealed: hand it to the release of the data that it was measured on, with "
+            "a mechanism, and work with what comes out"
         )
 
     __float__ = __int__ = __complex__ = __index__ = __bool__ = __round__ = _refuse
@@ -157,27 +158,133 @@ class Sealed:
     __copy__ = __deepcopy__ = __reduce__ = __reduce_ex__ = __getstate__ = _refuse
 
 
-class PrivateData:
-    """Private rows behind one door.
+_CLOSED, _SOLVED = 1e-12, 1e-9  # how exactly a price is met: by a formula, or by a search for the strength
 
-    ``measure`` computes a sealed statistic, ``release`` pays for a mechanism and lets it out with noise.
-    Everything else here is public: the numbers of rows, features and parameters, the adjacency, and the state of
-    the budget, which depends only on what was released before.
+
+class SealedRows(ABC):
+    """Rows of which only paid releases leave: ``measure`` computes a sealed statistic, ``release`` opens it.
+
+    Everything else here is public: the numbers of rows, features and parameters, and the neighbours that sensitivities
+    are computed for. Subclasses say how a release is paid.
+    """
+
+    _measured: type[Statistic]
+
+    def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, adjacency: Adjacency) -> None:
+        self._rows, self._ledger, self._bits = rows, ledger, bits
+        self.adjacency = adjacency
+        self._evaluations: dict[str, float] = {}
+        self._part = 1.0  # of all rows, as far as is public
+
+    def _counted_with(self, whole: SealedRows, part: float) -> Self:
+        """Return these rows, whose work counts as so large a part of the work on others."""
+        self._evaluations, self._part = whole._evaluations, whole._part * part
+        return self
+
+    @property
+    def n_rows(self) -> float:
+        """The number of rows that a sum is over."""
+        return self._rows.n_rows
+
+    @property
+    def n_features(self) -> int:
+        return self._rows.n_features
+
+    @property
+    def n_parameters(self) -> int:
+        """Number of weights per class: the features, and one more with an intercept."""
+        return self._rows.n_parameters
+
+    @abstractmethod
+    def _pay(self, cost: Cost, label: str) -> int:
+        """Pay, or raise; return the turn until which what was bought may be used."""
+
+    def _require_open(self, search: OpenSearch) -> None:
+        """Raise unless this search was paid for here, and nothing else since."""
+        self._ledger.require_own_process()
+        if self._searches.get(search) != self._ledger.turn:
+            raise ValueError("this search was not opened here, or ended when something else was paid for")
+
+    def measure(self, query: Statistic) -> Sealed:
+        """Compute a query over all rows and seal the result. Nothing is spent."""
+        if not isinstance(query, self._measured):
+            raise TypeError(
+                f"measure of {type(self).__name__} takes a {self._measured.__name__}, not {type(query).__name__}"
+            )
+        with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
+            contents = query.over(self._rows, self._bits)
+        if query.evaluations:
+            done = self._evaluations.get(query.label, 0.0)
+            self._evaluations[query.label] = done + query.evaluations * self._part
+        if contents.dtype != np.int64:
+            raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
+        return Sealed(
+            contents,
+            self,
+            shape=contents.shape,
+            unit=query.unit,
+            sensitivity=query.sensitivity(self.adjacency),
+            label=query.label,
+        )
+
+    def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
+        """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.
+
+        Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price does not fit.
+        """
+        if not isinstance(sealed, Sealed) or not isinstance(mechanism, Mechanism):
+            raise TypeError(
+                f"release takes what measure returned and a Mechanism, not {type(sealed).__name__} and "
+                f"{type(mechanism).__name__}"
+            )
+        if sealed._owner is not self:
+            raise ValueError(f"{sealed!r} was measured on other data: each rows' door opens only its own seals")
+        mechanism.check(sealed.sensitivity, sealed.shape)
+        if isinstance(mechanism, OpenSearch):
+            self._require_open(mechanism)
+        else:
+            self._pay(mechanism.cost, sealed.label)
+        with np.errstate(all="ignore"):
+            released = mechanism(sealed._contents + sealed._shift, sealed.sensitivity, self._bits)
+            if isinstance(released, int):
+                return released
+            if released.shape != sealed.shape:
+                raise TypeError(f"{type(mechanism).__name__} changed the shape of {sealed!r}")
+            scaled: Floats | NDArray[Any] = released * sealed.unit
+        return scaled
+
+    def open(self, mechanism: AboveThreshold, label: str) -> OpenSearch:
+        """Pay for a search whose values are released to it one part after the other, before anything else is paid."""
+        if not isinstance(mechanism, AboveThreshold):
+            raise TypeError(f"open takes an AboveThreshold, not {type(mechanism).__name__}")
+        turn = self._pay(mechanism.cost, label)
+        search = OpenSearch(mechanism)
+        self._searches[search] = turn
+        return search
+
+    @cached_property
+    def _searches(self) -> WeakKeyDictionary[OpenSearch, int]:
+        return WeakKeyDictionary()
+
+    def _refuse_copy(self, *_: object) -> NoReturn:
+        raise TypeError("private data cannot be copied or pickled: keep what was released and report()")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy
+
+
+class PrivateData(SealedRows):
+    """Private rows behind one door, and the budget of what may leave.
 
     Formal guarantee: every number that leaves was produced by a mechanism whose cost the ledger had accepted
     first, with the sensitivity that the query promises for this adjacency. By the ledger's filter theorem all of
     them together, and everything computed from them, keep the ledger's budget (docs/guarantees.md, 2.1 to 2.4).
     """
 
+    _measured = Statistic
+
     def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, *, adjacency: str = "zero-out") -> None:
-        if adjacency not in NEIGHBOURS:
-            raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
-        self._rows, self._ledger, self._bits = rows, ledger, bits
-        self.adjacency = self._neighbours = adjacency
+        super().__init__(rows, ledger, bits, Adjacency(adjacency))
         self._order = np.zeros(0, dtype=np.int64)  # rows that the coming batches will hold
-        self._evaluations: dict[str, float] = {}
-        self._part = 1.0  # of all rows, as far as is public
-        self._searches: WeakKeyDictionary[OpenSearch, int] = WeakKeyDictionary()
 
     @property
     def n_rows(self) -> int:
@@ -190,18 +297,9 @@ class PrivateData:
         return {label: round(passes, 9) for label, passes in self._evaluations.items()}
 
     @property
-    def n_features(self) -> int:
-        return self._rows.n_features
-
-    @property
-    def n_parameters(self) -> int:
-        """Number of weights per class: the features, and one more with an intercept."""
-        return self._rows.n_parameters
-
-    @property
     def norm_range(self) -> tuple[float, float]:
         """Between what norms typical rows lie, as far as public facts tell."""
-        return self._rows.norm_range
+        return self._rows.public.norm_range
 
     @property
     def budget(self) -> Budget:
@@ -222,6 +320,14 @@ class PrivateData:
         """Return the price of one of ``parts`` equal portions of the whole budget."""
         return self._ledger.portion(parts)
 
+    def share(self, parts: float = 1.0, *, of: float | None = None, solved: bool = False) -> float:
+        """Return the price of one of ``parts`` releases that share what is left of the budget, or an amount ``of`` it.
+
+        It is a little less than that part, so that all of them fit: rounding makes prices larger by less than
+        1e-12, and by less than 1e-9 where the strength of a release is ``solved`` for.
+        """
+        return (self.remaining if of is None else of) / parts * (1 - (_SOLVED if solved else _CLOSED))
+
     def batch(self, size: int | None) -> PrivateData:
         """Return some of the rows behind the same door, with the same budget; all of them if ``size`` is None.
 
@@ -239,8 +345,7 @@ class PrivateData:
             self._order = permutation(self._rows.n_rows, self._bits)
         chosen, self._order = self._order[:size], self._order[size:]
         batch = PrivateData(self._rows.subset(chosen), self._ledger, self._bits, adjacency=self.adjacency)
-        batch._evaluations, batch._part = self._evaluations, self._part * size / self._rows.n_rows
-        return batch
+        return batch._counted_with(self, size / self.n_rows)
 
     def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
         """Pay for ``mechanisms`` on a fresh secret batch, all together, then hand it out.
@@ -249,102 +354,37 @@ class PrivateData:
         another and never overlap. Raises :class:`~dpsk.privacy.BudgetExhausted` before a batch is handed out if the
         price does not fit.
         """
-        poisson = sampling.scheme == "poisson"
-        if poisson and sampling.rate < 1 and self.adjacency != "zero-out":
+        poisson, sampled = sampling.scheme == "poisson", sampling.rate < 1
+        if poisson and sampled and self.adjacency is not Adjacency.ZERO_OUT:
             raise ValueError(
-                f"adjacency={self.adjacency!r} cannot be combined with Poisson sampling: no theorem covers it. Use "
-                "sampling without replacement, or adjacency='zero-out'"
+                f"adjacency={self.adjacency.value!r} cannot be combined with Poisson sampling: no theorem covers it. "
+                "Use sampling without replacement, or adjacency='zero-out'"
             )
-        n, rows, adjacency = self._rows.n_rows, self._rows, self.adjacency
-        expected = sampling.rate * n
+        expected = sampling.rate * self.n_rows
         if not poisson:  # never more than the rate says, but for the rounding of both: prices cover 50 times as much
             expected = math.floor(expected * (1 + 2.0**-50))
         if not expected:
-            raise ValueError(f"a batch of {sampling.rate!r} of {n} rows holds none: raise the rate")
+            raise ValueError(f"a batch of {sampling.rate!r} of {self.n_rows} rows holds none: raise the rate")
         mechanisms = list(mechanisms)
         if not all(isinstance(mechanism, Mechanism) for mechanism in mechanisms):
             raise TypeError("subsample takes mechanisms: noise inside a computation is proved for all rows only")
         costs = [mechanism.cost for mechanism in mechanisms]
         turn = self._pay(sampling.cost(costs), label)
-        if sampling.rate < 1 and poisson:
+        rows, adjacency = self._rows, self.adjacency
+        if sampled and poisson:
             rows = self._batches.poisson(sampling.rate)
-        elif sampling.rate < 1:
+        elif sampled:
             rows = self._batches.without_replacement(int(expected))
-            adjacency = "replace"  # the place of a row that leaves is taken by another
-        batch = Batch(rows, self._ledger, self._bits, adjacency=adjacency)
-        batch._evaluations, batch._part = self._evaluations, self._part * expected / n
-        batch._bought, batch._expected, batch._turn = costs, float(expected), turn
-        batch._neighbours = self._neighbours
-        return batch
+            adjacency = Adjacency.REPLACE  # the place of a row that leaves is taken by another
+        batch = Batch(rows, self._ledger, self._bits, adjacency, costs, float(expected), turn)
+        return batch._counted_with(self, expected / self.n_rows)
 
     @cached_property
     def _batches(self) -> Batches:
         return Batches(self._rows, self._bits)
 
     def _pay(self, cost: Cost, label: str) -> int:
-        """Charge the ledger, or raise; return the turn until which what was bought may be used."""
         return self._ledger.charge(cost, label)
-
-    def _require_open(self, search: OpenSearch) -> None:
-        """Raise unless this search was paid for here, and nothing else since."""
-        self._ledger.require_own_process()
-        if self._searches.get(search) != self._ledger.turn:
-            raise ValueError("this search was not opened here, or ended when something else was paid for")
-
-    def measure(self, query: Statistic) -> Sealed:
-        """Compute a query over all rows and seal the result. Nothing is spent."""
-        if not isinstance(query, Statistic):
-            raise TypeError(f"measure takes a Query, not {type(query).__name__}")
-        with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
-            contents = query.over(self._rows, self._bits)
-        if query.evaluations:
-            done = self._evaluations.get(query.label, 0.0)
-            self._evaluations[query.label] = done + query.evaluations * self._part
-        if contents.dtype != np.int64:
-            raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
-        return Sealed(
-            contents,
-            self,
-            shape=contents.shape,
-            unit=query.unit,
-            sensitivity=query.sensitivity(self.adjacency),
-            label=query.label,
-        )
-
-    def open(self, mechanism: AboveThreshold, label: str) -> OpenSearch:
-        """Pay for a search whose values are released to it one part after the other, before anything else is paid."""
-        if not isinstance(mechanism, AboveThreshold):
-            raise TypeError(f"open takes an AboveThreshold, not {type(mechanism).__name__}")
-        turn = self._pay(mechanism.cost, label)
-        search = OpenSearch(mechanism)
-        self._searches[search] = turn
-        return search
-
-    def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
-        """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.
-
-        Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price does not fit.
-        """
-        if not isinstance(sealed, Sealed) or not isinstance(mechanism, Mechanism):
-            raise TypeError(
-                f"release takes what measure returned and a Mechanism, not {type(sealed).__name__} and "
-                f"{type(mechanism).__name__}"
-            )
-        if sealed._owner is not self:
-            raise ValueError(f"{sealed!r} was measured on other data: each PrivateData opens only its own seals")
-        mechanism.check(sealed.sensitivity, sealed.shape)
-        if isinstance(mechanism, OpenSearch):
-            self._require_open(mechanism)
-        else:
-            self._pay(mechanism.cost, sealed.label)
-        with np.errstate(all="ignore"):
-            released = mechanism(sealed._contents + sealed._shift, sealed.sensitivity, self._bits)
-            if isinstance(released, int):
-                return released
-            if released.shape != sealed.shape:
-                raise TypeError(f"{type(mechanism).__name__} changed the shape of {sealed!r}")
-            scaled: Floats | NDArray[Any] = released * sealed.unit
-        return scaled
 
     def draw(self, query: NoisyQuery) -> Floats:
         """Pay for a release that has its noise inside, then return it.
@@ -354,7 +394,9 @@ class PrivateData:
         if not isinstance(query, NoisyQuery):
             raise TypeError(f"draw takes a NoisyQuery, not {type(query).__name__}")
         if query.adjacency != self.adjacency:
-            raise ValueError(f"{query.label!r} was prepared for adjacency={query.adjacency!r}, not {self.adjacency!r}")
+            raise ValueError(
+                f"{query.label!r} was prepared for adjacency={query.adjacency!r}, not {self.adjacency.value!r}"
+            )
         query.check(self._rows)
         self._pay(query.cost, query.label)
         with np.errstate(all="ignore"):
@@ -362,50 +404,40 @@ class PrivateData:
 
     def report(self) -> PrivacySpent:
         """Return the guarantee and what was released so far, as frozen plain data."""
-        return PrivacySpent.of(self._ledger, adjacency=self._neighbours, private=self._bits.private)
-
-    def _refuse_copy(self, *_: object) -> NoReturn:
-        raise TypeError("private data cannot be copied or pickled: keep what was released and report()")
-
-    __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy
+        return PrivacySpent.of(self._ledger, adjacency=self.adjacency.value, private=self._bits.private)
 
 
-class Batch(PrivateData):
+class Batch(SealedRows):
     """A secret random part of the rows, and the releases that were paid for when it was drawn.
 
     Nothing tells how many rows it holds: ``n_rows`` is the expected number, rate * n. Dividing by the true number
-    would reveal it without being paid for.
+    would reveal it without being paid for. It is summed over and nothing else: other statistics, noise inside a
+    computation and batches of batches are proved for all rows only.
 
     Formal guarantee: at most the releases that were bought leave, each once, at the costs that were priced jointly
     (:class:`~dpsk.privacy.BatchCost`) before it was handed out, and before anything else is paid for
     (docs/guarantees.md, 7.6).
     """
 
-    _bought: list[Cost]
-    _expected: float
-    _turn: int
+    _measured = Query
 
-    def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, *, adjacency: str) -> None:
-        super().__init__(rows, ledger, bits, adjacency=adjacency)
-        self._once = threading.Lock()
+    def __init__(
+        self,
+        rows: Rows,
+        ledger: Ledger,
+        bits: Bits,
+        adjacency: Adjacency,
+        bought: list[Cost],
+        expected: float,
+        turn: int,
+    ) -> None:
+        super().__init__(rows, ledger, bits, adjacency)
+        self._bought, self._expected, self._turn, self._once = bought, expected, turn, threading.Lock()
 
     @property
-    def n_rows(self) -> float:  # type: ignore[override]
+    def n_rows(self) -> float:
+        """The expected number of rows."""
         return self._expected
-
-    def batch(self, size: int | None) -> PrivateData:
-        raise ValueError("a batch has no batches: its releases were paid for when it was drawn")
-
-    def measure(self, query: Statistic) -> Sealed:
-        if not isinstance(query, Query):
-            raise TypeError("a batch is summed over: other statistics are proved for all rows only")
-        return super().measure(query)
-
-    def draw(self, query: NoisyQuery) -> Floats:
-        raise ValueError("a batch has no releases with noise inside: they are proved for all rows only")
-
-    def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
-        raise ValueError("a batch has no batches: its releases were paid for when it was drawn")
 
     def _pay(self, cost: Cost, label: str) -> int:
         """Use up one of the releases that were bought."""
@@ -420,3 +452,18 @@ class Batch(PrivateData):
                 )
             self._bought.remove(cost)
             return self._turn
+
+
+class Door:
+    """What every step of one fit pays and draws with: one ledger, one source of bits, one kind of neighbours."""
+
+    def __init__(self, ledger: Ledger, bits: Bits, adjacency: str) -> None:
+        self._ledger, self._bits, self._adjacency = ledger, bits, Adjacency(adjacency)
+
+    def open(self, rows: Rows) -> PrivateData:
+        """Return these rows behind the door."""
+        return PrivateData(rows, self._ledger, self._bits, adjacency=self._adjacency)
+
+    def report(self) -> PrivacySpent:
+        """Return the guarantee and what was released so far, as frozen plain data."""
+        return PrivacySpent.of(self._ledger, adjacency=self._adjacency.value, private=self._bits.private)

@@ -1,14 +1,15 @@
 """Rows: the data on exact grids, in chunks. What a backend is; :mod:`dpsk.data.arrays` holds those for arrays.
 
-A backend provides public facts (``n_rows``, ``n_features``, ``n_parameters``) and ``total(kernel)``, the sum over
-chunks of what the kernel returns. Kernels return integers, so sums are the same for every order, blocking and storage.
+A backend provides public facts (``public``) and ``total(kernel)``, the sum over chunks of what the kernel returns.
+Kernels return integers, so sums are the same for every order, blocking and storage.
 """
 
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
 from .grid import UNIT_BITS
+from .row_map import PublicShape
 
 __all__ = [
     "Chunk",
@@ -298,38 +300,34 @@ class RawChunk:
 Kernel: TypeAlias = Callable[[Any], Integers]
 
 
-class Rows(Protocol):
+class Rows(ABC):
     """What a backend has to provide."""
 
-    @property
-    def n_rows(self) -> int: ...
+    public: PublicShape
 
     @property
-    def n_features(self) -> int: ...
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return self.public.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """The number of columns."""
+        return self.public.n_features
 
     @property
     def n_parameters(self) -> int:
-        """Return the rows of a weight array: n_features, and one more with an intercept."""
+        """The rows of a weight array: the columns, and one more with an intercept."""
+        return self.public.n_parameters
 
-    @property
-    def n_classes(self) -> int | None:
-        """Return the number of classes; None for labels -1/+1."""
+    shared = True
+    """Whether kernels run in this process, so that they may share arrays with whoever made them."""
 
-    @property
-    def norm_range(self) -> tuple[float, float]:
-        """Return between what norms typical rows lie, as far as public facts tell. It is not a promise."""
-
-    @property
-    def reach(self) -> Floats | None:
-        """Return public powers of two that bound the columns, the constant's included; then all rows have one scale."""
-
-    @property
-    def shared(self) -> bool:
-        """Return whether kernels run in this process, so that they may share arrays with whoever made them."""
-
+    @abstractmethod
     def total(self, kernel: Kernel) -> Integers:
         """Return the sum of ``kernel(chunk)`` over all chunks, visited in any order and by any number of threads."""
 
+    @abstractmethod
     def subset(self, indices: Integers) -> Rows:
         """Return some of the rows, by their public position."""
 
@@ -350,28 +348,15 @@ class Part(Protocol):
         """Return these rows."""
 
 
-class ChunkRows:
+class ChunkRows(Rows):
     """Rows that exist as chunks, or in parts that become chunks. ``parts`` returns them for one pass.
 
     Where joblib is told to use several threads (``with joblib.parallel_config("threading", n_jobs=4)``), they share the
     chunks of a pass.
     """
 
-    shared = True
-
-    def __init__(
-        self,
-        parts: Callable[[], Iterable[Part]],
-        n_rows: int,
-        n_features: int,
-        n_parameters: int,
-        norm_range: tuple[float, float],
-        reach: Floats | None = None,
-        n_classes: int | None = None,
-    ) -> None:
-        self._parts = parts
-        self.n_rows, self.n_features, self.n_parameters = n_rows, n_features, n_parameters
-        self.norm_range, self.reach, self.n_classes = norm_range, reach, n_classes
+    def __init__(self, parts: Callable[[], Iterable[Part]], public: PublicShape) -> None:
+        self._parts, self.public = parts, public
 
     def _chunks(self) -> Iterator[Any]:
         return (part.load() for part in self._parts())
@@ -398,15 +383,7 @@ class ChunkRows:
                 parts.append(part.take(indices[first:last] - start))
             start, longest = start + len(part), max(longest, len(part))
         taken = list(_joined(parts, longest))
-        return ChunkRows(
-            lambda: taken,
-            len(indices),
-            self.n_features,
-            self.n_parameters,
-            self.norm_range,
-            self.reach,
-            self.n_classes,
-        )
+        return ChunkRows(lambda: taken, replace(self.public, n_rows=len(indices)))
 
 
 def n_threads() -> int:

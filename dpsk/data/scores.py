@@ -25,7 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mechanisms.samplers import Floats
-from .arrays import LARGEST_ENTRY, one_per_place
+from .arrays import one_per_place
+from .row_map import LARGEST_ENTRY
 from .rows import Matrix
 
 __all__ = ["row_scores"]

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Integers
 from .arrays import ArrayRows, blocks_of, require_rows
+from .row_map import RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
 
 __all__ = ["Scratch", "StoredRows", "blocks_of", "require_room"]
@@ -165,31 +167,31 @@ class StoredRows(ChunkRows):
     on_disk : bool
         Whether they are kept in a temporary file, so that nothing but what is remembered of each row in the course of a
         fit (its scores) takes memory; or in memory.
-    **options
-        As for :class:`ArrayRows`, but ``row_major``: dense rows always lie side by side.
+    how : RowMap
+        The map onto the grid. Dense rows always lie side by side: they are written faster so, and multiplied as fast.
     """
 
-    def __init__(self, blocks: Sequence[Matrix], y: Labels, *, on_disk: bool, **options: Any) -> None:
+    def __init__(self, blocks: Sequence[Matrix], y: Labels, how: RowMap | None = None, *, on_disk: bool) -> None:
         require_rows(len(y))
-        kept, stored, facts, count = list[NDArray[Any]](), list[_Stored](), None, 0
+        how = replace(how or RowMap(), row_major=True)
+        kept, stored, count = list[NDArray[Any]](), list[_Stored](), 0
         with Scratch() if on_disk else nullcontext() as scratch:
             keep = kept.append if scratch is None else scratch.write
-            for start, rows in _rounded(blocks, np.asarray(y), options):
+            for start, rows in _rounded(blocks, np.asarray(y), how):
                 for chunk in rows._chunks():
                     arrays = _Stored.arrays(chunk)
                     stored.append(_Stored(chunk, start + chunk.first, kept, slice(count, count + len(arrays))))
                     count += len(arrays)
                     for array in arrays:
                         keep(array)
-                facts = rows.n_features, rows.n_parameters, rows.norm_range, rows.reach, rows.n_classes
             if scratch is not None:
                 kept.extend(scratch.read())
-        if facts is None:
+        if not stored:
             raise ValueError("there are labels, but no blocks of rows")
-        super().__init__(lambda: stored, len(y), *facts)
+        super().__init__(lambda: stored, how.of_shape(len(y), blocks[0].shape[1]))
 
 
-def _rounded(blocks: Sequence[Matrix], y: Labels, options: dict[str, Any]) -> Iterator[tuple[int, ArrayRows]]:
+def _rounded(blocks: Sequence[Matrix], y: Labels, how: RowMap) -> Iterator[tuple[int, ArrayRows]]:
     """Yield the position of some rows and these rows on their grid, in order; by as many threads as joblib is told."""
 
     def pieces() -> Iterator[tuple[int, Matrix]]:
@@ -200,8 +202,7 @@ def _rounded(blocks: Sequence[Matrix], y: Labels, options: dict[str, Any]) -> It
             start += block.shape[0]
 
     def on_grid(start: int, X: Matrix) -> tuple[int, ArrayRows]:
-        # rows lie side by side: they are written faster so, and multiplied as fast
-        return start, ArrayRows(X, y[start : start + X.shape[0]], **{**options, "row_major": True})
+        return start, ArrayRows(X, y[start : start + X.shape[0]], how)
 
     jobs = n_threads()
     if jobs == 1:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import ArrayRows, RawRows, compact, require_rows
-from .rows import Labels, Matrix, Rows
+from .arrays import ArrayRows, Compact, RawRows, require_rows
+from .facts import Facts
+from .labels import as_labels, known_classes
+from .row_map import RowMap
+from .rows import Matrix, Rows
 from .stored import StoredRows
 
-__all__ = ["ArrayTable", "Chunks", "Coding", "StoredTable", "Table", "all_labels"]
-
-Coding: TypeAlias = Callable[[Any], Labels]
-"""Turns labels as they were given into those that losses take."""
+__all__ = ["ArrayTable", "Chunks", "StoredTable", "Table"]
 
 
 class Chunks:
@@ -70,64 +69,57 @@ class Chunks:
 
 
 class Table(ABC):
-    """Rows and their labels, wherever they are."""
+    """Checked rows and their labels, wherever they are.
 
-    shape: tuple[int, int]
-    """The numbers of rows and columns: public."""
+    Parameters
+    ----------
+    shape : pair of ints
+        The numbers of rows and columns.
+    seen : ndarray
+        The labels that occur, sorted.
+    classes : array-like or None
+        All labels that may occur; None for those seen.
+    remote : bool
+        Whether the rows are in other processes.
+    """
 
-    @abstractmethod
-    def seen(self) -> NDArray[Any]:
-        """Return the labels that occur, sorted."""
+    def __init__(self, shape: tuple[int, int], seen: NDArray[Any], classes: Any, *, remote: bool = False) -> None:
+        self.classes = known_classes(seen, classes)
+        self.facts = Facts(*shape, len(self.classes), remote)
 
     @abstractmethod
     def raw(self) -> Rows:
         """Return the rows in the user's units, without labels."""
 
     @abstractmethod
-    def rows(self, coding: Coding, **options: Any) -> Rows:
-        """Return the rows on their grid; ``options`` are those of :class:`ArrayRows`."""
+    def rows(self, how: RowMap) -> Rows:
+        """Return the rows on their grid."""
 
 
 class ArrayTable(Table):
-    """An array or a sparse matrix in memory."""
+    """An array or a sparse matrix in memory, checked to be finite."""
 
-    def __init__(self, X: Matrix, y: Any) -> None:
-        self.X, self.y, self.shape = X, y, X.shape
-
-    def seen(self) -> NDArray[Any]:
-        return np.unique(self.y)
-
-    @cached_property
-    def _compact(self) -> Matrix:
-        return compact(self.X)  # once, for all the rows made of it
+    def __init__(self, X: Matrix, y: Any, classes: Any = None) -> None:
+        super().__init__(X.shape, np.unique(y), classes)
+        self.compact, self.labels = Compact.trusted(X), as_labels(self.classes, y)
 
     def raw(self) -> RawRows:
-        return RawRows(self._compact)
+        return RawRows(self.compact)
 
-    def rows(self, coding: Coding, **options: Any) -> ArrayRows:
-        return ArrayRows(self._compact, coding(self.y), **options)
+    def rows(self, how: RowMap) -> ArrayRows:
+        return ArrayRows(self.compact, self.labels, how)
 
 
 class StoredTable(Table):
     """Blocks of rows that lie in files, and their labels in memory."""
 
-    def __init__(self, blocks: Sequence[Matrix], y: Any) -> None:
+    def __init__(self, blocks: Sequence[Matrix], y: Any, classes: Any = None) -> None:
         require_rows(len(y))
-        self._blocks, self._y, self.shape = blocks, y, (len(y), blocks[0].shape[1])
-
-    def seen(self) -> NDArray[Any]:
-        return np.unique(self._y)
+        super().__init__((len(y), blocks[0].shape[1]), np.unique(y), classes)
+        self._blocks, self._labels = blocks, as_labels(self.classes, y)
 
     def raw(self) -> RawRows:
         return RawRows(*self._blocks)
 
-    def rows(self, coding: Coding, **options: Any) -> StoredRows:
-        return StoredRows(self._blocks, coding(self._y), on_disk=True, **options)
-
-
-def all_labels(parts: Sequence[Any]) -> NDArray[Any]:
-    """Return the labels of all parts; raise ValueError if some are text and others numbers."""
-    kinds = {"text" if part.dtype.kind in "OUST" else "numbers" for part in parts if len(part)}
-    if len(kinds) > 1:
-        raise ValueError("labels are text in some chunks and numbers in others: give them one type")
-    return np.concatenate(parts)
+    def rows(self, how: RowMap) -> StoredRows:
+        return StoredRows(self._blocks, self._labels, how, on_disk=True)

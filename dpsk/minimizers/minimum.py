@@ -17,6 +17,7 @@ from ..mechanisms.additive import noise_scale
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers, rounded_gaussian
+from ..privacy.neighbours import Adjacency
 from ..privacy.perturbation import PerturbedMinimaCost
 from .descent import METHODS, minima
 from .hinge import hinge_minima, smallest_gap
@@ -180,12 +181,12 @@ class PerturbedMinima(NoisyQuery):
         _require_smooth(self.loss)
         objective = RegularizedSum(self.loss, self.n_rows, self.n_parameters, self.clip, self.longest, self.penalty)
         clip, penalty, smoothness, (p, k) = objective.clip, objective.penalty, objective.smoothness, objective.shape
-        replaced = self.adjacency == "replace"
+        adjacency = Adjacency(self.adjacency)
         beta = objective.longest**2 * objective.curvature
         log_determinant = k * math.log1p(beta / penalty) * (1 + 2.0**-40)
-        cost = PerturbedMinimaCost(self.strength, self.shift, log_determinant, k, replaced)
+        cost = PerturbedMinimaCost(self.strength, self.shift, log_determinant, k, adjacency is Adjacency.REPLACE)
         # b, in integers
-        change, each = clip * (2 if replaced else 1), cost.strength / math.sqrt(k)
+        change, each = clip * adjacency.parts, cost.strength / math.sqrt(k)
         unit = power_of_two_above(change / each) * 2.0**-_NOISE_BITS
         sigma = noise_scale(change / unit, each)
         # what is known of every gradient, and of the minimum, before the rows are seen

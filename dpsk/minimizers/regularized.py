@@ -17,6 +17,7 @@ from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers, permutation
 from ..privacy.costs import positive_integer
+from ..privacy.neighbours import Adjacency
 from ..queries.hessian import weighted_products
 
 __all__ = [
@@ -114,7 +115,7 @@ class RegularizedSum:
 
     def moved(self, adjacency: str) -> float:
         """Return how far one row can move each minimiser: by its gradient over the penalty, or by two of these."""
-        return self.clip / self.penalty * (2 if adjacency == "replace" else 1)
+        return self.clip / self.penalty * Adjacency(adjacency).parts
 
     def easier(self) -> Iterator[RegularizedSum]:
         """Yield what to minimise first for Newton's method: flat slopes beside a narrow corner hide what is ahead."""
@@ -181,10 +182,11 @@ class RegularizedSum:
 
     def check(self, rows: Rows) -> None:
         """Raise ValueError unless these rows are such as it was prepared for."""
-        if (rows.n_rows, rows.n_parameters, rows.n_classes) != (self.n_rows, self.n_parameters, self.n_classes):
+        n_classes = rows.public.n_classes
+        if (rows.n_rows, rows.n_parameters, n_classes) != (self.n_rows, self.n_parameters, self.n_classes):
             raise ValueError(
                 f"a minimum over {self.n_rows} rows, {self.n_parameters} parameters and n_classes={self.n_classes} was "
-                f"prepared, but there are {rows.n_rows}, {rows.n_parameters} and {rows.n_classes}"
+                f"prepared, but there are {rows.n_rows}, {rows.n_parameters} and {n_classes}"
             )
 
 
@@ -259,7 +261,7 @@ class SumOverRows:
         return sums
 
     def hessians(self, w: Floats, damping: Floats) -> Floats:
-        what, reach, line = self._what, self._rows.reach, self._line(*two_parts(w))
+        what, reach, line = self._what, self._rows.public.column_bounds, self._line(*two_parts(w))
         # what a row's weight is at most: of rows within reach, or of units within [-1, 1] that are at least 1/2 long
         largest = what.bend * (1.0 if reach is not None else (2 * what.longest) ** 2)
         bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))

@@ -22,6 +22,7 @@ from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers, bernoulli_exp, discrete_laplace, exactly
 from ..mechanisms.spherical import NormGamma
 from ..privacy.costs import BoundedRangeCost
+from ..privacy.neighbours import Adjacency
 from .descent import minima
 from .minimum import Minimizer
 from .regularized import RegularizedSum, SumOverRows, two_parts
@@ -124,7 +125,7 @@ class SampledWeights(NoisyQuery):
     @property
     def steps(self) -> int:
         """How far one row can move the integers that are summed."""
-        return self.top * (2 if self.adjacency == "replace" else 1)
+        return self.top * Adjacency(self.adjacency).parts
 
     @property
     def strength(self) -> float:

@@ -14,6 +14,7 @@ from ..losses import MarginLoss
 from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
 from .regularized import (
     ROUNDING,
     Curvatures,
@@ -97,7 +98,7 @@ class TiltedSum(RegularizedSum):
         return 1 / (1 + (self.n_rows - 1) * math.exp(-self.tilt * (highest - lowest))) * _UP
 
     def moved(self, adjacency: str) -> float:
-        factor = 2.0 if adjacency == "replace" else 2 - math.exp(-self.tilt * self.losses[1]) / _UP
+        factor = 2.0 if Adjacency(adjacency) is Adjacency.REPLACE else 2 - math.exp(-self.tilt * self.losses[1]) / _UP
         by_weight = self.n_rows * self.clip / self.penalty * factor * self.heaviest
         return min(by_weight, 2 * self.farthest) * _UP
 

@@ -19,7 +19,8 @@ from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats
 from ..privacy import Budget, PrivacySpent
 from ..privacy.durable.store import set_aside
-from ..privacy.report import NEIGHBOURS, round_up, warn_not_private
+from ..privacy.neighbours import Adjacency
+from ..privacy.report import round_up, warn_not_private
 from ..queries import Successes
 from .judging import correct, labels_of, n_rows_of
 
@@ -66,8 +67,8 @@ class PrivateScore:
         return (
             f"The accuracy on {self.n_rows} held-out rows, {self.accuracy:.3f}, was released with "
             f"({round_up(self.privacy_spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours "
-            f"differ in that {NEIGHBOURS[self.privacy_spent.adjacency]}. If the rows are a random sample, the accuracy "
-            f"on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} "
+            f"differ in that {Adjacency(self.privacy_spent.adjacency).words}. If the rows are a random sample, the "
+            f"accuracy on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} "
             f"with {confidence:g} confidence, noise and sampling considered. Other releases from these rows, "
             "fits included, add to it."
         )
@@ -128,8 +129,7 @@ def private_score(
     """
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} must be a number between 0 and 1")
-    if adjacency not in NEIGHBOURS:
-        raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
+    Adjacency(adjacency)  # or its error
     if isinstance(estimator, type) or (isinstance(estimator, BaseEstimator) and not is_classifier(estimator)):
         raise ValueError("private_score takes a fitted classifier: what else predicts has no accuracy")
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)

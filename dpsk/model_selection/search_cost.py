@@ -25,7 +25,8 @@ from ..estimators.classifier import PrivateClassifier
 from ..privacy import Budget
 from ..privacy.durable.store import as_ledger
 from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
-from ..privacy.report import NEIGHBOURS, round_up
+from ..privacy.neighbours import Adjacency
+from ..privacy.report import round_up
 
 __all__ = ["SearchCost", "private_step", "search_cost"]
 
@@ -79,7 +80,7 @@ class SearchCost:
             text += (
                 f"Their models together are ({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differentially "
                 f"private ({self.composition} composition), provided that every other step of a pipeline treats each "
-                f"row by itself; two data sets are neighbours when {NEIGHBOURS[self.adjacency]}. "
+                f"row by itself; two data sets are neighbours when {Adjacency(self.adjacency).words}. "
             )
         if not self.folds_are_public:
             text += (

@@ -11,15 +11,11 @@ from typing import Any
 
 from .currencies import Currency, RenyiDP
 from .ledger import Ledger, Release
+from .neighbours import Adjacency
 from .repetition import BestOf
 from .rounding import above
 
-__all__ = ["NEIGHBOURS", "NotPrivateWarning", "PrivacySpent", "round_up", "warn_not_private"]
-
-NEIGHBOURS = {
-    "zero-out": "one row leaves every sum while the number of rows stays as it is",
-    "replace": "one row is replaced by any other",
-}
+__all__ = ["NotPrivateWarning", "PrivacySpent", "round_up", "warn_not_private"]
 
 
 class NotPrivateWarning(UserWarning):
@@ -80,8 +76,7 @@ class PrivacySpent:
     complete: bool = True
 
     def __post_init__(self) -> None:
-        if self.adjacency not in NEIGHBOURS:
-            raise ValueError(f"adjacency={self.adjacency!r} must be one of {sorted(NEIGHBOURS)}")
+        Adjacency(self.adjacency)  # or its error
 
     @classmethod
     def of(cls, ledger: Ledger, *, adjacency: str, private: bool, complete: bool = True) -> PrivacySpent:
@@ -148,7 +143,7 @@ class PrivacySpent:
             )
         return (
             f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
-            f"data; two data sets are neighbours when {NEIGHBOURS[self.adjacency]}. Treated as public, and not "
+            f"data; two data sets are neighbours when {Adjacency(self.adjacency).words}. Treated as public, and not "
             "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
             f"every parameter of the {self._given_to()}. {self._groups()}Nothing is promised about preprocessing steps "
             "that learned from the data, nor about timing. Other fits on the same data, such as a model selection, "
@@ -162,8 +157,8 @@ class PrivacySpent:
             return text + "What it released before was NOT PRIVATE: its noise came from a known seed (random_state)."
         return text + (
             f"What it released before took {100 * self.charged / self.limit:.1f}% of its budget and keeps "
-            f"{self._guarantee()} for each row. Neighbours differ in that {NEIGHBOURS[self.adjacency]}. Other fits on "
-            "the same data add to it."
+            f"{self._guarantee()} for each row. Neighbours differ in that {Adjacency(self.adjacency).words}. Other "
+            "fits on the same data add to it."
         )
 
     def _guarantee(self) -> str:

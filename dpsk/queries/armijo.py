@@ -15,6 +15,7 @@ from ..data.rows import Chunk
 from ..losses import Loss, MarginLoss, check_weights, sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
 from .line import in_single, line_on_grid
 
 __all__ = ["ArmijoGains"]
@@ -77,7 +78,7 @@ class ArmijoGains(Query):
         return self._line.points
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        count, linf = len(self.lengths), self.clip / self.unit * (2 if adjacency == "replace" else 1)
+        count, linf = len(self.lengths), self.clip / self.unit * Adjacency(adjacency).parts
         return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf)
 
     def __call__(self, chunk: Chunk) -> Integers:

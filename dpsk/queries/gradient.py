@@ -10,6 +10,7 @@ from ..data.rows import Chunk
 from ..losses import Loss, check_weights, sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
 
 __all__ = ["GradientSum"]
 
@@ -40,7 +41,7 @@ class GradientSum(Query):
         self.unit = self._spacing * 2.0**-UNIT_BITS
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        l2 = self.clip / self.unit * (2 if adjacency == "replace" else 1)
+        l2 = self.clip / self.unit * Adjacency(adjacency).parts
         return Sensitivity(l1=np.nextafter(l2 * np.sqrt(self.w.size), np.inf), l2=l2, linf=l2)
 
     def __call__(self, chunk: Chunk) -> Integers:

@@ -13,6 +13,7 @@ from ..data.rows import Chunk
 from ..losses import Loss, MarginLoss, OneVsRest, check_weights, sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
 
 __all__ = ["HessianSum", "weighted_products"]
 
@@ -94,7 +95,7 @@ class HessianSum(Query):
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         l2 = self.clip / self.unit
-        if adjacency == "replace":
+        if Adjacency(adjacency) is Adjacency.REPLACE:
             of_one_block = max(np.nextafter(math.sqrt(2), 2), 1 + self._below)
             l2 *= of_one_block if self.loss.n_classes is None or not self._below else 2.0
         entries = self.w.size * self.w.shape[0]

@@ -12,6 +12,7 @@ from ..data.private import Query
 from ..data.rows import Chunk, RawChunk
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
 
 __all__ = ["EntryCounts", "Magnitudes", "Positions", "RowNorms"]
 
@@ -37,7 +38,7 @@ class RowNorms(Query):
     norms = np.append(2.0**lowest, np.multiply.outer(np.ldexp(1.0, np.arange(lowest, highest) + 1), _QUARTERS))
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        if adjacency == "replace":
+        if Adjacency(adjacency) is Adjacency.REPLACE:
             return Sensitivity(l1=2, l2=np.nextafter(np.sqrt(2), 2), linf=1)
         return Sensitivity(l1=1, l2=1, linf=1, monotone=True)
 
@@ -82,7 +83,7 @@ class EntryCounts(Query):
         size = np.sqrt(self.entries) * 2**_WEIGHT_BITS * (1 + 2.0**-50)
         one = 2**_WEIGHT_BITS
         l1 = size * np.sqrt(self.entries if self.norm == "l1" else self.n_features) * (1 + 2.0**-50)
-        if adjacency == "replace":
+        if Adjacency(adjacency) is Adjacency.REPLACE:
             return Sensitivity(l1=2 * l1, l2=np.nextafter(np.sqrt(2) * size, np.inf), linf=one)
         return Sensitivity(l1=l1, l2=size, linf=one, monotone=True)
 

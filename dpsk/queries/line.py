@@ -16,6 +16,7 @@ from ..data.rows import Chunk, Line
 from ..losses import Loss, MarginLoss, check_weights
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
 
 __all__ = ["LossesAlong", "in_single", "line_on_grid"]
 
@@ -60,7 +61,10 @@ class LossesAlong(Query):
     def sensitivity(self, adjacency: str) -> Sensitivity:
         count, linf = len(self._line.multiples), self.clip / self.unit
         return Sensitivity(
-            l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf, monotone=adjacency == "zero-out"
+            l1=count * linf,
+            l2=np.sqrt(count) * linf * (1 + 2.0**-50),
+            linf=linf,
+            monotone=Adjacency(adjacency).monotone,
         )
 
     def __call__(self, chunk: Chunk) -> Integers:

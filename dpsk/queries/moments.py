@@ -9,6 +9,7 @@ from ..data.private import Query
 from ..data.rows import Chunk
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Integers
+from ..privacy.neighbours import Adjacency
 
 __all__ = ["Moments"]
 
@@ -40,7 +41,7 @@ class Moments(Query):
         self.unit = self.scale * 2.0 ** (-2 * UNIT_BITS)
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        l2 = self.clip / self.unit * (2 if adjacency == "replace" else 1)
+        l2 = self.clip / self.unit * Adjacency(adjacency).parts
         return Sensitivity(l1=np.nextafter(l2 * np.sqrt(2 * self.n_features), np.inf), l2=l2, linf=l2)
 
     def __call__(self, chunk: Chunk) -> Integers:

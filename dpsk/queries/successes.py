@@ -8,6 +8,7 @@ from ..data.private import Query
 from ..data.rows import RawChunk
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Integers
+from ..privacy.neighbours import Adjacency
 
 __all__ = ["Successes"]
 
@@ -28,7 +29,7 @@ class Successes(Query):
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         one = 2**_UNIT_BITS
-        return Sensitivity(l1=one, l2=one, linf=one, monotone=adjacency == "zero-out")
+        return Sensitivity(l1=one, l2=one, linf=one, monotone=Adjacency(adjacency).monotone)
 
     def __call__(self, chunk: RawChunk) -> Integers:
         if not isinstance(chunk, RawChunk) or chunk.n_features != 1:

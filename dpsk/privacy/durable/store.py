@@ -15,7 +15,8 @@ from typing import Any, Self
 
 from ..allowance import Allowance
 from ..ledger import Budget, BudgetExhausted, Ledger
-from ..report import NEIGHBOURS, round_up
+from ..neighbours import Adjacency
+from ..report import round_up
 from .ledger_file import LedgerError, created, reading, writing
 from .ledger_rows import ALL, account, identify, identity, now, read_terms, require_sums, set_account, write_terms
 from .terms import NOTHING, Amount, Spend, Terms
@@ -343,7 +344,7 @@ class PrivacyLedger:
         text += (
             f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as "
             f"will those that it still takes. The unit of protection is one row; two data sets are neighbours when "
-            f"{NEIGHBOURS[terms.adjacency]}. "
+            f"{Adjacency(terms.adjacency).words}. "
         )
         if terms.disjoint:
             text += (

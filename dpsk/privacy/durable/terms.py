@@ -11,7 +11,7 @@ from typing import Any
 from ..costs import PureCost
 from ..currencies import ZCDP, Currency, GaussianDP, PureDP
 from ..ledger import Budget
-from ..report import NEIGHBOURS
+from ..neighbours import Adjacency
 
 __all__ = ["CURRENCIES", "NOTHING", "Amount", "Spend", "Terms", "amount_in", "decimal", "float_above", "float_below"]
 
@@ -120,8 +120,7 @@ class Terms:
         if currency not in CURRENCIES:
             raise ValueError(f"currency={currency!r} must be one of {', '.join(map(repr, CURRENCIES))}")
         adjacency = "zero-out" if adjacency is None else adjacency
-        if adjacency not in NEIGHBOURS:
-            raise ValueError(f"adjacency={adjacency!r} must be one of {sorted(NEIGHBOURS)}")
+        adjacency = Adjacency(adjacency).value
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise ValueError(f"epsilon={epsilon!r} must be a positive finite number")
         if not 0 <= delta < 1:
