@@ -24,7 +24,7 @@ from .hinge import hinge_minima, smallest_gap
 from .newton import newton
 from .regularized import RegularizedSum, SumOverRows, margin_loss, two_parts
 
-__all__ = ["Minimizer", "PerturbedMinima"]
+__all__ = ["Minimizer", "PerturbedMinima", "require_perturbable"]
 
 _NEAR = 0.005  # how far from the minimum a solver may stop, in units of how far one row can move it
 _NEAR_HINGE = 0.05  # the same where a duality gap has to tell
@@ -178,7 +178,7 @@ class PerturbedMinima(NoisyQuery):
     label = "minimum"
 
     def __post_init__(self) -> None:
-        _require_smooth(self.loss)
+        require_perturbable(self.loss)
         objective = RegularizedSum(self.loss, self.n_rows, self.n_parameters, self.clip, self.longest, self.penalty)
         clip, penalty, smoothness, (p, k) = objective.clip, objective.penalty, objective.smoothness, objective.shape
         adjacency = Adjacency(self.adjacency)
@@ -224,7 +224,7 @@ class PerturbedMinima(NoisyQuery):
         return released if self.objective.n_classes is not None else released[:, 0]
 
 
-def _require_smooth(loss: Loss) -> None:
+def require_perturbable(loss: Loss) -> None:
     """Raise ValueError unless the loss has a theorem."""
     try:
         smooth = math.isfinite(margin_loss(loss)[0].smoothness)

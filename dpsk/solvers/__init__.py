@@ -1,5 +1,5 @@
-"""One algorithm per file, each readable beside its paper's pseudo-code."""
+"""Private solvers: one published algorithm each, in plain loops over releases."""
 
-from .solver import Solver, run
+from .solver import Diagnostics, Result, Solver, run
 
-__all__ = ["Solver", "run"]
+__all__ = ["Diagnostics", "Result", "Solver", "run"]

@@ -7,23 +7,18 @@ of the compared objective, the *unnormalised* gradient is averaged, and each pri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
-from ..data import PrivateData
-from ..losses import Loss
-from ..mechanisms import ArgMin, Gaussian, Mechanism, NoisyMin, PermuteAndFlip
-from ..mechanisms.samplers import Floats
-from ..penalties import Penalty
-from ..queries import GradientSum, LossesAlong
+from .api import Comparison, Gaussian, Iterates, LinearObjective, PrivateData, Solver, require_clip, require_number
 
 __all__ = ["AdaptiveGradient"]
 
 
 @dataclass(frozen=True)
-class AdaptiveGradient:
+class AdaptiveGradient(Solver):
     """DP-AGD with the paper's names and defaults.
 
     Parameters
@@ -58,26 +53,40 @@ class AdaptiveGradient:
     first_noise: float | None = 0.1
     batch_size: int | None = None
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
-        w, step_max, chosen = np.zeros(shape), self.step_max, list[float]()
+    def __post_init__(self) -> None:
+        require_number("splits", self.splits, 1)
+        for name, value in (("gamma", self.gamma), ("step_max", self.step_max), ("growth", self.growth)):
+            require_number(name, value, 0, open_low=True)
+        for name, clip in (("gradient_clip", self.gradient_clip), ("loss_clip", self.loss_clip)):
+            require_clip(name, clip)
+        for name, count in (("candidates", self.candidates), ("adapt_every", self.adapt_every)):
+            require_number(name, count, 1, kind=Integral)
+        if self.first_noise is not None:
+            require_number("first_noise", self.first_noise, 0, open_low=True)
+        if self.batch_size is not None:
+            require_number("batch_size", self.batch_size, 1, kind=Integral)
+        self.search()  # or its error
+
+    def search(self) -> Comparison:
+        """Return how a step is chosen."""
+        return Comparison(self.loss_clip, self.selection)
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        w, step_max, chosen, search = objective.start(), self.step_max, list[float](), self.search()
         gradient_price = choice_price = self.first_price(data, w.size)
-        choose = self.chooser(choice_price, data)
+        choose = search.priced(choice_price, data.currency)
         while data.remaining > choice_price:
             # Leave nothing behind: if the rest does not buy another iteration, this one takes it.
             if data.remaining < 2 * (gradient_price + choice_price):
-                gradient_price = (data.remaining - choice_price) * (1 - 1e-12)
+                gradient_price = data.share(of=data.remaining - choice_price)
             batch = data.batch(self.batch_size)
-            sealed = batch.measure(GradientSum(loss, w, clip=self.gradient_clip))
+            sealed = batch.measure(objective.gradient(w, clip=self.gradient_clip))
             gradient = batch.release(sealed, Gaussian.priced(gradient_price, data.currency))
             while True:
-                direction = gradient + batch.n_rows * penalty.gradient(w)
+                direction = gradient + batch.n_rows * objective.penalty.gradient(w)
                 direction /= np.linalg.norm(direction) or 1.0
                 step = -step_max / self.candidates * direction
-                line = LossesAlong(loss, w, step, range(self.candidates + 1), clip=self.loss_clip)
-                # no clipped losses can outweigh a penalty beyond the cap, which keeps the sum on the grid
-                penalties = np.minimum(penalty.values(line.points), 2.0**19 * self.loss_clip)
-                objectives = batch.measure(line) + batch.n_rows * penalties
-                index = batch.release(objectives, choose)
+                index, point = search.smallest(batch, objective, w, step, range(self.candidates + 1), choose)
                 chosen.append(index * step_max / self.candidates)
                 if len(chosen) == self.adapt_every:
                     step_max = (1 + self.growth) * max(chosen) or step_max / self.candidates
@@ -89,8 +98,9 @@ class AdaptiveGradient:
                 again = batch.release(sealed, Gaussian.priced(more, data.currency))
                 gradient = (gradient_price * gradient + more * again) / (gradient_price + more)
                 gradient_price += more
-            w = line.points[index]
+            w = point
             yield w
+        return None
 
     def first_price(self, data: PrivateData, n_weights: int) -> float:
         """Return the paper's first price (epsilon / (2 * splits))^2 / 2, within two bounds from public facts.
@@ -106,11 +116,3 @@ class AdaptiveGradient:
             mu = np.sqrt(n_weights) / (self.first_noise * rows)
             price = max(price, data.currency.price(Gaussian(mu).cost))
         return min(price, data.portion(2 * self.splits))
-
-    def chooser(self, price: float, data: PrivateData) -> Mechanism:
-        """Return the mechanism that chooses a step for this price."""
-        if self.selection == "exponential":
-            return ArgMin.priced(price, data.currency)
-        if self.selection == "permute-and-flip":
-            return PermuteAndFlip.priced(price, data.currency)
-        return NoisyMin.priced(price, data.currency, noise="laplace")

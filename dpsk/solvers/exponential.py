@@ -6,17 +6,24 @@ dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..data import PrivateData
-from ..losses import Loss
-from ..mechanisms import NormGamma
-from ..mechanisms.samplers import Floats
-from ..minimizers import Minimizer, RegularizedSum, SampledWeights
-from ..penalties import Penalty
-from ..privacy import PureDP
-from .precision import typical_norm
+from .api import (
+    Currency,
+    Facts,
+    Iterates,
+    LinearObjective,
+    Loss,
+    Minimizer,
+    NormGamma,
+    PrivateData,
+    PureDP,
+    RegularizedSum,
+    SampledWeights,
+    Solver,
+    require_clip,
+    typical_norm,
+)
 
 __all__ = ["ExponentialSampling"]
 
@@ -26,7 +33,7 @@ UNBOUNDED = 2.0**40  # a clip that nothing reaches, in units of the longest row
 
 
 @dataclass(frozen=True)
-class ExponentialSampling:
+class ExponentialSampling(Solver):
     """Weights drawn once, more likely where the regularised sum of losses is small.
 
     Parameters
@@ -46,13 +53,26 @@ class ExponentialSampling:
     radius: float | None = None
     longest: float | None = None
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
-        if not isinstance(data.currency, PureDP):
-            raise ValueError(f"the exponential mechanism takes a budget in pure epsilon, not in {data.currency.name}")
+    def __post_init__(self) -> None:
+        for name, norm in (("radius", self.radius), ("longest", self.longest)):
+            if norm is not None:
+                require_clip(name, norm)
+
+    def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
+        if not isinstance(currency, PureDP):
+            raise ValueError(f"the exponential mechanism takes a budget in pure epsilon, not in {currency.name}")
+        if facts.n_classes > 2:
+            mechanism = "localization" if self.localized else "exponential"
+            raise ValueError(
+                f"mechanism={mechanism!r} is for two classes, but there are {facts.n_classes}: use mechanism='noise'"
+            )
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        loss, shape = objective.loss, objective.shape
         longest = typical_norm(data) if self.longest is None else self.longest
         n, p = data.n_rows, shape[0]
         clip = UNBOUNDED * longest
-        alpha = penalty.smoothness
+        alpha = objective.penalty.smoothness
         if self.automatic:
             at_zero = RegularizedSum(loss, n, p, clip, longest, n).at_zero / n
             alpha = at_zero / (self.radius or REACH / longest) ** 2
@@ -74,3 +94,4 @@ class ExponentialSampling:
             )
             draw.require_hope(advice)
         yield data.draw(draw)
+        return None

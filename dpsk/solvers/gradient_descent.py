@@ -7,18 +7,23 @@ Su 2022), so T steps cost what one step of the same total precision would, and a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
-from ..data import PrivateData
-from ..losses import Loss
-from ..mechanisms import Gaussian
-from ..mechanisms.samplers import Floats
-from ..penalties import Penalty
-from ..queries import GradientSum
-from .precision import gradient_precision, typical_norm
+from .api import (
+    Gaussian,
+    Iterates,
+    LinearObjective,
+    PrivateData,
+    Solver,
+    gradient_precision,
+    require_clip,
+    require_number,
+    require_part,
+    typical_norm,
+)
 
 __all__ = ["GradientDescent"]
 
@@ -30,7 +35,7 @@ PACE = 5.0  # with momentum 0.9, stable unless one direction has more than 3.8/5
 
 
 @dataclass(frozen=True)
-class GradientDescent:
+class GradientDescent(Solver):
     """Heavy-ball descent in which every step buys an equal part of what is left of the budget.
 
     What is None is set from public facts (rows, weights, budget, loss) and one noisy count of row norms. All of it
@@ -59,24 +64,36 @@ class GradientDescent:
     gradient_clip: float | None = None
     average: float = 0.5
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+    def __post_init__(self) -> None:
+        if self.steps is not None:
+            require_number("steps", self.steps, 1, kind=Integral)
+        require_number("momentum", self.momentum, 0)
+        if not self.momentum < 1:
+            raise ValueError(f"momentum={self.momentum!r} must lie in [0, 1): at 1 or above steps never die out")
+        if self.gradient_clip is not None:
+            require_clip("gradient_clip", self.gradient_clip)
+        if self.step_size is not None:
+            require_number("step_size", self.step_size, 0, open_low=True)
+        require_part("average", self.average)
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        penalty, shape = objective.penalty, objective.shape
         norm = typical_norm(data) if self.gradient_clip is None or self.step_size is None else 1.0
-        precision = gradient_precision(data, math.prod(shape))
+        precision = gradient_precision(data, objective.n_weights)
         steps = self.steps or int(np.clip(STEPS * math.sqrt(precision / 84), FEWEST, MOST))
-        steepest = norm * (loss.lipschitz if math.isfinite(loss.lipschitz) else 1.0)
-        clip = self.gradient_clip or steepest * float(np.clip(CLIP * (precision / 42) ** 0.4, SMALLEST, LARGEST))
+        part = float(np.clip(CLIP * (precision / 42) ** 0.4, SMALLEST, LARGEST))
+        clip = self.gradient_clip or objective.steepest(norm) * part
         # A direction of average curvature (a typical row's, spread over all columns) is followed ``reach`` times as far
         # as one step of size 1/curvature would: further than noise lets us see, descent only gathers noise.
         reach = REACH * precision / 42
         pace = min(PACE, reach * shape[0] * (1 - self.momentum) / steps)
-        # a loss with a kink counts as curved as one that is rounded over a unit of margin
-        length = pace / (min(loss.typical_curvature, 1.0) * norm**2 + penalty.smoothness)
+        length = pace / objective.curvature(norm)
         step_size = self.step_size or min(length, 1 / max(penalty.smoothness, 1e-300))
-        mechanism = Gaussian.priced(data.remaining / steps * (1 - 1e-12), data.currency)
+        mechanism = Gaussian.priced(data.share(steps), data.currency)
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = steps - math.ceil(self.average * steps)
         for step in range(steps):
-            noisy = data.release(data.measure(GradientSum(loss, w, clip=clip)), mechanism)
+            noisy = data.release(data.measure(objective.gradient(w, clip=clip)), mechanism)
             velocity = self.momentum * velocity - step_size * (noisy / data.n_rows + penalty.gradient(w))
             w = w + velocity
             if step < first:
@@ -84,3 +101,4 @@ class GradientDescent:
             else:
                 mean = mean + (w - mean) / (step - first + 1)
                 yield mean
+        return None

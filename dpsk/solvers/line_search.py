@@ -11,38 +11,49 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
-from ..data import Batch, PrivateData
-from ..losses import Loss
-from ..mechanisms import AboveThreshold, ArgMin, Gaussian, Mechanism
-from ..mechanisms.samplers import Floats
-from ..penalties import Penalty
-from ..privacy import Cost, Sampling
-from ..queries import ArmijoGains, GradientSum, LossesAlong
+from .api import (
+    Backtracking,
+    Batch,
+    BudgetExhausted,
+    Comparison,
+    Cost,
+    Diagnostics,
+    Floats,
+    Gaussian,
+    Iterates,
+    LinearObjective,
+    Mechanism,
+    PrivateData,
+    SampledSolver,
+    Sampling,
+    Search,
+    require_choice,
+    require_clip,
+    require_flag,
+    require_number,
+    require_part,
+)
 
 __all__ = ["LineSearch"]
 
-_AT_ONCE = 4  # gains that are computed together
 # Prices rise as long as this many updates are left: at a fixed order one raise can multiply a price by hundreds.
 _FEWEST = 10
 _SMALLEST = 1e-6  # to which part of their first value clips may shrink
+_CHOICES = {
+    "search": ("armijo-svt", "exponential"),
+    "noise": ("laplace", "gaussian"),
+    "gains": ("per-unit", "clipped"),
+    "increase": ("auto", "angle", "always", "never", "merge"),
+    "first_price": ("even", "paper"),
+}
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a search starts: an objective, weights, the noisy gradient there, and the clips in force."""
-
-    loss: Loss
-    penalty: Penalty
-    w: Floats
-    gradient: Floats
-    clips: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class LineSearch:
+class LineSearch(SampledSolver):
     """DP-BLSGD. The paper's constants: splits 50, search_share 1, both clips 3 and 1, first_price "paper".
 
     Parameters
@@ -101,7 +112,7 @@ class LineSearch:
     sufficient: float = 0.5
     adapt_every: int = 10
     growth: float = 1.2
-    increase: str = "angle"
+    increase: str = "auto"
     increase_by: float = 0.3
     angle_memory: float = 0.8
     angle_max: float = 1.1
@@ -109,20 +120,87 @@ class LineSearch:
     clip_decay: float = 0.0
     fallback: bool = False
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
-        w, step_max, chosen, clips = np.zeros(shape), self.step_max, list[float](), (self.gradient_clip, self.loss_clip)
+    def __post_init__(self) -> None:
+        for name, choice in (
+            ("search", self.search),
+            ("noise", self.noise),
+            ("gains", self.gains),
+            ("increase", self.increase),
+            ("first_price", self.first_price),
+        ):
+            require_choice(name, choice, _CHOICES[name])
+        require_number("splits", self.splits, 1)
+        for name, value in (
+            ("search_share", self.search_share),
+            ("step_max", self.step_max),
+            ("increase_by", self.increase_by),
+            ("angle_max", self.angle_max),
+            ("angle_min", self.angle_min),
+        ):
+            require_number(name, value, 0, open_low=True)
+        require_number("growth", self.growth, 1)
+        for name, clip in (("gradient_clip", self.gradient_clip), ("loss_clip", self.loss_clip)):
+            require_clip(name, clip)
+        for name, count in (("candidates", self.candidates), ("adapt_every", self.adapt_every)):
+            require_number(name, count, 1, kind=Integral)
+        for name, part in (("shrink", self.shrink), ("sufficient", self.sufficient)):
+            require_part(name, part, whole=False)
+        for name, part in (("clip_decay", self.clip_decay), ("angle_memory", self.angle_memory)):
+            require_number(name, part, 0)
+            if not part < 1:
+                raise ValueError(f"{name}={part!r} must lie in [0, 1)")
+        if self.shortest < 2.0**-60 or self.step_max > 2.0**60:
+            raise ValueError(
+                f"step_max={self.step_max!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
+                "beyond 2**-60 or 2**60: use fewer candidates, or a larger shrink"
+            )
+        require_flag("fallback", self.fallback)
+
+    @property
+    def shortest(self) -> float:
+        """The shortest step that is tried."""
+        return self.step_max * self.shrink ** (self.candidates - 1)
+
+    @property
+    def on_failure(self) -> str:
+        """What a failed search does, where ``increase`` leaves that open, too."""
+        if self.increase == "auto":
+            return "merge" if self.sampling.rate == 1 else "angle"
+        return self.increase
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        updates = 0
+        try:
+            for w in self.descent(data, objective):
+                updates += 1
+                yield w
+        except BudgetExhausted:
+            if not updates:
+                raise
+        if updates >= self.splits / 10 or data.remaining > data.budget.limit / 2:
+            return None
+        doubt = (
+            f"{updates} of {self.splits:g} planned updates were made: most of the budget went into searches that found "
+            "no step. Columns on one scale (standardize='private'), a larger gradient_clip, more candidates or "
+            "fallback=True help"
+        )
+        return Diagnostics(doubts=(doubt,))
+
+    def descent(self, data: PrivateData, objective: LinearObjective) -> Iterator[Floats]:
+        """Yield iterates for as long as the budget lasts, then let BudgetExhausted pass."""
+        w, before, usual_angle = objective.start(), objective.start(), 90.0
+        step_max, chosen, clips = self.step_max, list[float](), (self.gradient_clip, self.loss_clip)
         mu, epsilon = self.first_strengths(data)
-        before, usual_angle = np.zeros(shape), 90.0
         while True:
             mu, epsilon = self.with_the_rest(data, mu, epsilon)
             measure, choose, bought = Gaussian(mu), self.chooser(epsilon), mu
             batch = data.subsample(self.sampling, [measure, choose], "gradient and search")
-            gradient, precision = self.gradient(batch, loss, penalty, w, measure, clips[0]), mu**2
-            found = self.search_along(batch, Start(loss, penalty, w, gradient, clips), choose, step_max)
-            while found is None:
-                again = Gaussian(math.sqrt(self.increase_by) * mu) if self.increase == "merge" else Gaussian(mu)
+            gradient, precision = self.gradient(batch, objective, w, measure, clips[0]), mu**2
+            step = self.step(batch, objective, w, gradient, clips, choose, step_max)
+            while step is None:
+                again = Gaussian(math.sqrt(self.increase_by) * mu) if self.on_failure == "merge" else Gaussian(mu)
                 batch = data.subsample(self.sampling, [again], "gradient again")
-                second = self.gradient(batch, loss, penalty, w, again, clips[0])
+                second = self.gradient(batch, objective, w, again, clips[0])
                 dearer = self.check_and_enlarge(mu, epsilon, angle_between(gradient, second), usual_angle)
                 if _FEWEST * self.price(data, *dearer) <= data.remaining:
                     mu, epsilon = dearer
@@ -130,8 +208,8 @@ class LineSearch:
                 precision += again.mu**2
                 choose = self.chooser(epsilon)
                 batch = data.subsample(self.sampling, [choose], "search again")
-                found = self.search_along(batch, Start(loss, penalty, w, gradient, clips), choose, step_max)
-            w, step = found
+                step = self.step(batch, objective, w, gradient, clips, choose, step_max)
+            w = w - step * gradient
             if before.any():
                 angle = angle_between(gradient, before)
                 usual_angle = self.angle_memory * usual_angle + (1 - self.angle_memory) * angle
@@ -144,57 +222,51 @@ class LineSearch:
                 clips = (decay * clips[0], decay * clips[1])
             yield w
 
-    def gradient(
-        self, batch: Batch, loss: Loss, penalty: Penalty, w: Floats, mechanism: Gaussian, clip: float
-    ) -> Floats:
+    def gradient(self, batch: Batch, objective: LinearObjective, w: Floats, bought: Gaussian, clip: float) -> Floats:
         """Return the noisy gradient of the objective."""
-        noisy: Floats = batch.release(batch.measure(GradientSum(loss, w, clip=clip)), mechanism)
-        gradient: Floats = noisy / batch.n_rows + penalty.gradient(w)
+        noisy: Floats = batch.release(batch.measure(objective.gradient(w, clip=clip)), bought)
+        gradient: Floats = noisy / batch.n_rows + objective.penalty.gradient(w)
         return gradient
 
     def check_and_enlarge(self, mu: float, epsilon: float, angle: float, usual_angle: float) -> tuple[float, float]:
         """Return the strengths after a search that failed, by the angle between two measurements of its gradient."""
-        doubtful = angle > min(90.0, self.angle_max * usual_angle)
-        if self.increase in ("always", "merge") or (self.increase == "angle" and doubtful):
+        rule, doubtful = self.on_failure, angle > min(90.0, self.angle_max * usual_angle)
+        if rule in ("always", "merge") or (rule == "angle" and doubtful):
             return math.sqrt(1 + self.increase_by) * mu, epsilon
-        if self.increase == "angle" and angle < self.angle_min * usual_angle:
+        if rule == "angle" and angle < self.angle_min * usual_angle:
             return mu, (1 + self.increase_by) * epsilon
         return mu, epsilon
 
-    def search_along(
-        self, batch: Batch, start: Start, choose: Mechanism, step_max: float
-    ) -> tuple[Floats, float] | None:
-        """Return where the search leads and the step taken, or None if no step passes."""
-        if not start.gradient.any():
+    def step(
+        self,
+        batch: Batch,
+        objective: LinearObjective,
+        w: Floats,
+        gradient: Floats,
+        clips: tuple[float, float],
+        bought: Mechanism,
+        step_max: float,
+    ) -> float | None:
+        """Return how far to go against the gradient, or None if no step passes."""
+        if not gradient.any():
             return None
         steps: Floats = step_max * np.power(self.shrink, np.arange(self.candidates))
-        if isinstance(choose, AboveThreshold):
-            index = self.backtrack(batch, start, choose, steps)
-        else:
-            index = self.compare(batch, start, choose, steps)
+        required = self.sufficient * steps * float(np.linalg.norm(gradient)) ** 2
+        index = self.searched(clips).find(batch, objective, w, gradient, steps, bought, required)
         if index == len(steps) and not self.fallback:
             return None
-        step = float(steps[min(index, len(steps) - 1)])
-        return start.w - step * start.gradient, step
+        return float(steps[min(index, len(steps) - 1)])
 
-    def backtrack(self, batch: Batch, start: Start, choose: AboveThreshold, steps: Floats) -> int:
-        """Return which step is the first whose noisy gain passes a noisy threshold."""
-        required = self.sufficient * steps * float(np.linalg.norm(start.gradient)) ** 2
-        return backtrack(batch, start, choose, steps, required, per_unit=self.gains == "per-unit")
-
-    def compare(self, batch: Batch, start: Start, choose: Mechanism, steps: Floats) -> int:
-        """Return which step, or staying (after the last), has the smallest noisy objective."""
-        line = LossesAlong(start.loss, start.w, -start.gradient, [*steps, 0.0], clip=start.clips[1])
-        # no clipped losses can outweigh a penalty beyond the cap, which keeps the sum on the grid
-        penalties = np.minimum(start.penalty.values(line.points), 2.0**19 * start.clips[1])
-        index: int = batch.release(batch.measure(line) + batch.n_rows * penalties, choose)
-        return index
+    def searched(self, clips: tuple[float, float]) -> Search:
+        """Return how a step is found while these clips are in force."""
+        if self.search == "exponential":
+            return Comparison(clips[1])
+        per_unit = self.gains == "per-unit"
+        return Backtracking(clips[0] if per_unit else clips[1], self.noise, per_unit)
 
     def chooser(self, epsilon: float) -> Mechanism:
-        """Return the mechanism that chooses a step for this epsilon."""
-        if self.search == "exponential":
-            return ArgMin(epsilon)
-        return AboveThreshold(epsilon, self.candidates, self.noise)
+        """Return what a search costs that has this epsilon."""
+        return self.searched((self.gradient_clip, self.loss_clip)).mechanism(epsilon, self.candidates)
 
     @property
     def planned(self) -> float:
@@ -207,7 +279,7 @@ class LineSearch:
 
     def first_strengths(self, data: PrivateData) -> tuple[float, float]:
         """Return mu of the first gradient and epsilon of the first search."""
-        mu = self.strongest(data, data.remaining / self.splits, 1.0, self.search_share)
+        mu = self.strongest(data, self.splits, 1.0, self.search_share)
         if self.first_price == "paper":
             mu = min(mu, data.budget.epsilon / (2 * self.splits))
         return mu, self.search_share * mu
@@ -219,37 +291,18 @@ class LineSearch:
         price = self.price(data, mu, epsilon)
         if not 1e-6 * price < data.remaining < 2 * price:
             return mu, epsilon
-        scale = self.strongest(data, data.remaining, mu, epsilon)
+        scale = self.strongest(data, 1.0, mu, epsilon)
         return (scale * mu, scale * epsilon) if scale**2 > 0.5 else (mu, epsilon)
 
     def price(self, data: PrivateData, mu: float, epsilon: float) -> float:
         """Return what an update costs whose search succeeds at once."""
         return data.currency.price(self.sampling.cost(self.costs(mu, epsilon)))
 
-    def strongest(self, data: PrivateData, price: float, mu: float, epsilon: float) -> float:
-        """Return by how much an update's mu and epsilon can be scaled to cost ``price``."""
+    def strongest(self, data: PrivateData, parts: float, mu: float, epsilon: float) -> float:
+        """Return by how much an update's mu and epsilon can be scaled if so many share what is left of the budget."""
         return self.sampling.strongest(
-            lambda scale: self.costs(scale * mu, scale * epsilon), price * (1 - 1e-9), data.currency
+            lambda scale: self.costs(scale * mu, scale * epsilon), data.share(parts, solved=True), data.currency
         )
-
-
-def backtrack(
-    batch: Batch, start: Start, choose: AboveThreshold, steps: Floats, required: Floats, *, per_unit: bool = True
-) -> int:
-    """Return which step against ``start.gradient`` is the first whose noisy decrease reaches what is required of it,
-    within the noise of a threshold; their number if none does. Gains are computed as needed.
-    """
-    size, clip = float(np.linalg.norm(start.gradient)), start.clips[0] if per_unit else start.clips[1]
-    search = batch.open(choose, "search")
-    for first in range(0, len(steps), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
-        gains = ArmijoGains(start.loss, start.w, start.gradient, steps[some], clip=clip, per_unit=per_unit)
-        public = start.penalty.value(start.w) - start.penalty.values(gains.points) - required[some]
-        public = np.clip(public / (steps[some] * size if per_unit else 1.0), -(2.0**9) * clip, 2.0**9 * clip)
-        index: int = batch.release(batch.measure(gains) + batch.n_rows * public, search)
-        if index < len(public):
-            return first + index
-    return len(steps)
 
 
 def angle_between(a: Floats, b: Floats) -> float:

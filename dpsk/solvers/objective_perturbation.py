@@ -7,16 +7,25 @@ is flattened where its gradient would exceed a clip: what noisy gradient descent
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..data import PrivateData
-from ..losses import Loss
-from ..mechanisms.samplers import Floats
-from ..minimizers import PerturbedMinima, largest_curvature, slope_at_zero
-from ..penalties import Penalty
-from ..privacy import ObjectiveDP
-from .precision import gradient_precision, typical_norm
+from .api import (
+    Currency,
+    Facts,
+    Iterates,
+    LinearObjective,
+    Loss,
+    ObjectiveDP,
+    PerturbedMinima,
+    PrivateData,
+    Solver,
+    gradient_precision,
+    largest_curvature,
+    require_clip,
+    require_perturbable,
+    slope_at_zero,
+    typical_norm,
+)
 
 __all__ = ["ObjectivePerturbation"]
 
@@ -30,7 +39,7 @@ SHIFT_SHARE = 0.01  # of what the minimum costs, for the noise that covers the e
 
 
 @dataclass(frozen=True)
-class ObjectivePerturbation:
+class ObjectivePerturbation(Solver):
     """The minimiser of a perturbed objective, bought with all that is left of the budget.
 
     The budget must be kept in :class:`~dpsk.privacy.ObjectiveDP`, which says what is set aside for determinants: of
@@ -44,27 +53,40 @@ class ObjectivePerturbation:
 
     gradient_clip: float | None = None
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
-        if not isinstance(data.currency, ObjectiveDP):
-            raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {data.currency!r}")
-        typical, precision = typical_norm(data), gradient_precision(data, math.prod(shape))
+    def __post_init__(self) -> None:
+        if self.gradient_clip is not None:
+            require_clip("gradient_clip", self.gradient_clip)
+
+    def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
+        if not isinstance(currency, ObjectiveDP):
+            raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {currency.name}")
+        require_perturbable(loss)
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        currency, loss, shape = data.currency, objective.loss, objective.shape
+        if not isinstance(currency, ObjectiveDP):
+            raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {currency.name}")
+        typical, precision = typical_norm(data), gradient_precision(data, objective.n_weights)
         longest = typical * min(max(1.0, math.sqrt(precision / PRECISE)), LARGEST)
         part = min(max(CLIP * (precision / 42) ** GROWTH, SMALLEST), slope_at_zero(loss))
         clip = min(self.gradient_clip or part * typical, longest)
         beta = largest_curvature(loss, clip, longest)
         n_minima = math.prod(shape[1:])
-        log_determinant = min(data.currency.log_determinant / n_minima, LARGEST_LOG_DETERMINANT)
-        demanded = beta / math.expm1(log_determinant * (1 - 1e-9))
-        price = data.remaining * (1 - 1e-9)
+        log_determinant = min(currency.log_determinant / n_minima, LARGEST_LOG_DETERMINANT)
+        demanded = beta / math.expm1(data.share(of=log_determinant, solved=True))
+        price = data.share(solved=True)
         minima = PerturbedMinima(
             loss,
             data.n_rows,
             shape[0],
             clip=clip,
             longest=longest,
-            penalty=max(demanded, n_minima * data.n_rows * penalty.smoothness),  # the loss is the mean over classes
+            penalty=max(
+                demanded, n_minima * data.n_rows * objective.penalty.smoothness
+            ),  # the loss is the mean over classes
             strength=math.sqrt((1 - SHIFT_SHARE) * price),
             shift=math.sqrt(SHIFT_SHARE * price),
             adjacency=data.adjacency,
         )
         yield data.draw(minima)
+        return None

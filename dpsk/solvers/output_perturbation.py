@@ -7,30 +7,45 @@ flattened where a row's gradient would exceed a clip, so that noise is scaled to
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..data import PrivateData
-from ..losses import Loss
-from ..mechanisms import Gaussian, NormGamma
-from ..mechanisms.samplers import Floats
-from ..minimizers import Minimizer, RegularizedSum, slope_at_zero
-from ..penalties import Penalty
-from ..privacy import PureDP
-from .precision import typical_norm
+from .api import (
+    METHODS,
+    Currency,
+    Diagnostics,
+    Facts,
+    Gaussian,
+    Iterates,
+    LinearObjective,
+    Loss,
+    Minimizer,
+    NormGamma,
+    PrivateData,
+    PureDP,
+    RegularizedSum,
+    Solver,
+    TiltedSum,
+    require_choice,
+    require_clip,
+    require_number,
+    slope_at_zero,
+    typical_norm,
+)
 
 __all__ = ["OutputPerturbation"]
 
 # Chosen on Adult, Bank and IPUMS (benchmarks/results/tuning_output.md).
 CLIP = 0.6  # of the gradient of a typical row on the boundary
 REACH, REACH_OF_BOUND = 50.0, 100.0  # the margin that the theorems' ball reaches at a typical row, or at a bound
+HEAVY = 0.5  # of all weight that one row may have before a tilted fit warns
 TILTED = 0.05  # of that where losses are tilted: what one row may weigh grows with it (benchmarks/results/beyond.md)
 
 
 @dataclass(frozen=True)
-class OutputPerturbation:
+class OutputPerturbation(Solver):
     """The minimiser of a regularised sum of losses, released once with all that is left of the budget.
 
     Parameters
@@ -60,9 +75,23 @@ class OutputPerturbation:
     objective: Callable[..., RegularizedSum] = RegularizedSum
     reach: float = 1.0
 
-    def iterates(
-        self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]
-    ) -> Generator[Floats, None, RegularizedSum]:
+    def __post_init__(self) -> None:
+        require_choice("target", self.target, ("empirical", "population"), or_none=True)
+        require_choice("solver", self.method, tuple(METHODS))
+        require_number("reach", self.reach, 0, open_low=True)
+        for name, norm in (("radius", self.radius), ("gradient_clip", self.gradient_clip), ("longest", self.longest)):
+            if norm is not None:
+                require_clip(name, norm)
+
+    def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
+        if facts.remote and not math.isfinite(loss.smoothness):
+            raise ValueError(
+                "loss='hinge' needs all rows in one process, where a number for each is at hand: use "
+                "loss='huber_hinge' on a Dask cluster, or a numpy.memmap or dpsk.Chunks instead of it"
+            )
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        loss, shape = objective.loss, objective.shape
         longest = typical_norm(data) if self.longest is None else self.longest
         radius = self.radius or self.reach * (REACH if self.longest is None else REACH_OF_BOUND) / longest
         n = data.n_rows
@@ -84,7 +113,7 @@ class OutputPerturbation:
 
         n_problems = math.prod(shape[1:])
         # the loss is the mean over classes
-        alpha = n_problems * penalty.smoothness if self.target is None else consistent(wanted)
+        alpha = n_problems * objective.penalty.smoothness if self.target is None else consistent(wanted)
         minimum = Minimizer(
             loss,
             n,
@@ -100,7 +129,17 @@ class OutputPerturbation:
         if self.radius is not None:
             w = w * np.minimum(1.0, self.radius / np.maximum(np.linalg.norm(w, axis=0), self.radius))
         yield w
-        return minimum.objective
+        return Diagnostics(doubts=self.doubts(minimum.objective))
+
+    def doubts(self, what: RegularizedSum) -> tuple[str, ...]:
+        """Return what is questionable about a tilt, as far as is known beforehand."""
+        if not isinstance(what, TiltedSum) or what.heaviest <= HEAVY:
+            return ()
+        return (
+            f"tilt={what.tilt:g} with {what.n_rows} rows and alpha={what.penalty / what.n_rows:.2g}: for all that is "
+            f"known beforehand one row may have {what.heaviest:.0%} of all weight, and the noise covers that. Lower "
+            "tilt, raise alpha, lower gradient_clip, or add rows",
+        )
 
 
 def consistent(wanted: Callable[[float], float]) -> float:

@@ -36,4 +36,4 @@ def typical_norm(data: PrivateData) -> float:
 def gradient_precision(data: PrivateData, weights: int) -> float:
     """Return how many typical gradients outweigh the noise of all weights, if what is left bought a single one."""
     mu = Gaussian.priced(data.remaining, data.currency).mu
-    return mu * data.n_rows / math.sqrt(weights) / (2 if data.adjacency == "replace" else 1)
+    return mu * data.n_rows / math.sqrt(weights) / data.adjacency.parts

@@ -17,19 +17,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data import Batch, PrivateData
-from ..losses import Loss
-from ..mechanisms import AboveThreshold, Gaussian, Mechanism, SymmetricGaussian
-from ..mechanisms.samplers import Floats
-from ..penalties import Penalty
-from ..privacy import BudgetExhausted, Cost, Sampling
-from ..queries import GradientSum, HessianSum
-from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
-from .eigen import smallest_eigenpair
-from .line_search import Start, backtrack
-from .precision import typical_norm
+from .api import (
+    Backtracking,
+    Batch,
+    BudgetExhausted,
+    Certificate,
+    Cost,
+    Currency,
+    Diagnostics,
+    Facts,
+    Floats,
+    Gaussian,
+    GradientSum,
+    HessianSum,
+    Iterates,
+    LinearObjective,
+    Loss,
+    Mechanism,
+    Penalty,
+    PrivateData,
+    SampledSolver,
+    Sampling,
+    SymmetricGaussian,
+    failure_of,
+    gaussian_norm,
+    largest_eigenvalue,
+    require_number,
+    require_part,
+    sampling_error,
+    smallest_eigenpair,
+    typical_norm,
+)
 
-__all__ = ["LONGEST", "SHORTEST", "Constants", "Plan", "SecondOrder", "Task"]
+__all__ = ["LONGEST", "SHORTEST", "Constants", "PhasePlan", "SecondOrder", "Task"]
 
 # c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
 _C1, _C2, _C = 0.1, 0.05, 0.1
@@ -42,6 +62,7 @@ _FEWEST = 20  # steps that the budget of a phase buys at least, however small th
 # A default tolerance lies between these parts of the largest gradient: much coarser, and the start would be good enough
 _COARSEST, _FINEST = 2.0**-4, 2.0**-12
 _NOISE = 0.8  # of a planned gradient, at most, relative to the tolerance
+MOST_WEIGHTS = 3000  # of a class: a Hessian has their square
 SHORTEST, LONGEST = 2.0**-40, 2.0**40  # rows: clips of Hessians are squares, and have to fit on their grid
 
 
@@ -79,7 +100,7 @@ class Constants:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PhasePlan:
     """What one phase buys: strengths of gradients, Hessians and searches, what one of each costs together, and what is
     left for the next phase.
     """
@@ -96,19 +117,17 @@ class Task:
     """What is minimised, how well, and behind which door."""
 
     data: PrivateData
-    loss: Loss
-    penalty: Penalty
-    shape: tuple[int, ...]
+    objective: LinearObjective
     known: Constants
     eps_g: float
     eps_h: float
 
 
 @dataclass(frozen=True)
-class SecondOrder:
+class SecondOrder(SampledSolver):
     """OPT, OPT-LS, OPT-B, 2OPT, 2OPT-LS and 2OPT-B.
 
-    It returns a :class:`~dpsk.solvers.certificate.Certificate` when both tolerances are reached.
+    Its diagnostics hold a :class:`~dpsk.solvers.certificate.Certificate`.
 
     Parameters
     ----------
@@ -147,20 +166,60 @@ class SecondOrder:
     confidence: float = 0.95
     batches: float = 200
 
-    def iterates(
-        self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]
-    ) -> Generator[Floats, None, Certificate]:
-        longest = self.longest or usual_longest(data)
-        known = Constants.of(loss, penalty, longest)
-        task = Task(data, loss, penalty, shape, known, *self.tolerances(data, known, shape))
+    def __post_init__(self) -> None:
+        for name, tolerance in (("eps_g", self.eps_g), ("eps_h", self.eps_h)):
+            if tolerance is not None:
+                require_number(name, tolerance, 0, open_low=True)
+        for name, part in (
+            ("first_phase", self.first_phase),
+            ("hessian_share", self.hessian_share),
+            ("confidence", self.confidence),
+        ):
+            require_part(name, part, whole=False)
+        require_number("search_share", self.search_share, 0, open_low=True)
+        if self.longest is not None and not SHORTEST <= self.longest <= LONGEST:
+            raise ValueError(
+                f"longest={self.longest!r} must lie between 2**-40 and 2**40: Hessians grow with its square. Bring the "
+                "columns to a scale of about [0, 1]"
+            )
+
+    def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
+        super().require(loss, facts, currency)
+        if facts.n_features >= MOST_WEIGHTS:
+            raise ValueError(
+                f"X has {facts.n_features} columns, and a Hessian the square of that: DPSecondOrderClassifier takes "
+                f"fewer than {MOST_WEIGHTS}. Use DPLogisticRegression, which needs gradients only"
+            )
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        longest, w = self.longest or usual_longest(data), objective.start()
+        known = Constants.of(objective.loss, objective.penalty, longest)
+        task = Task(data, objective, known, *self.tolerances(data, known, objective.n_weights))
+        descent = self.descent(task, longest)
+        certificate = Certificate(False, task.eps_g, task.eps_h, self.confidence, longest)
         try:
-            return (yield from self.descent(task, longest))
+            while True:
+                w = next(descent)
+                yield w
+        except StopIteration as end:
+            certificate = end.value
         except BudgetExhausted:
-            return Certificate(False, task.eps_g, task.eps_h, self.confidence, longest)
+            pass
+        return Diagnostics({"certificate": certificate}, () if w.any() else (self.at_zero(),))
+
+    def at_zero(self) -> str:
+        """Return what to say of a fit that ended where it began."""
+        # without eps_g the tolerance follows from the noise
+        remedy = "raise epsilon, add rows or use fewer columns" if self.eps_g is None else "lower eps_g"
+        return (
+            "weights of 0 are within the tolerances already, and the fit ended there: every row gets the same score. "
+            f"To get further, {remedy}, or bring columns that are fitted as they are to a scale of about [0, 1] "
+            "(standardize='private')"
+        )
 
     def descent(self, task: Task, longest: float) -> Generator[Floats, None, Certificate]:
         """Yield iterates until both tolerances are reached, or let BudgetExhausted pass."""
-        w, measured, curved = np.zeros(task.shape), 0, 0
+        w, measured, curved = task.objective.start(), 0, 0
         for plan in self.plans(task):
             while plan.reserve == 0 or task.data.remaining - plan.price >= plan.reserve:
                 measured += 1
@@ -173,7 +232,7 @@ class SecondOrder:
                 else:
                     curved += 1
                     hessian, hessian_error = self.hessian(task, plan, w, curved)
-                    eigenvalue, p = smallest_eigenpair(hessian, task.shape)
+                    eigenvalue, p = smallest_eigenpair(hessian, task.objective.shape)
                     if eigenvalue >= -task.eps_h:
                         yield w
                         known = length, gradient_error, eigenvalue, hessian_error, -task.known.concavity
@@ -191,40 +250,42 @@ class SecondOrder:
         steps: Floats = short * np.power(0.5, np.arange(-longer if self.line_search else 0, 1))
         return steps
 
-    def step(self, task: Task, plan: Plan, w: Floats, direction: Floats, steps: Floats, required: Floats) -> np.float64:
+    def step(
+        self, task: Task, plan: PhasePlan, w: Floats, direction: Floats, steps: Floats, required: Floats
+    ) -> np.float64:
         """Return how far to go against ``direction``: the first step that decreases the objective as required, and by
         so much more that noise alone would seldom do. The last, short one where nothing is searched for or found, or
         the budget does not buy a search.
         """
-        search = AboveThreshold(plan.search, len(steps))
-        if len(steps) > 1 and task.data.remaining >= self.price(task.data, search):
-            batch = task.data.subsample(self.sampling, [search], "search")
-            replaced = 2 if batch.adjacency == "replace" else 1
-            noise = 4 * task.known.gradient * replaced / (plan.search * batch.n_rows)  # of a gain per unit of length
+        search = Backtracking(task.known.gradient)
+        bought = search.mechanism(plan.search, len(steps))
+        if len(steps) > 1 and task.data.remaining >= self.price(task.data, bought):
+            batch = task.data.subsample(self.sampling, [bought], "search")
+            # of a gain per unit of length
+            noise = 4 * task.known.gradient * batch.adjacency.parts / (plan.search * batch.n_rows)
             required = required + _SURE * noise * steps * float(np.linalg.norm(direction))
-            start = Start(task.loss, task.penalty, w, direction, (task.known.gradient, 0.0))
-            index = backtrack(batch, start, search, steps, required)
+            index = search.find(batch, task.objective, w, direction, steps, bought, required)
             return np.float64(steps[min(index, len(steps) - 1)])
         return np.float64(steps[-1])
 
-    def gradient(self, task: Task, plan: Plan, w: Floats, count: int) -> tuple[Floats, Floats, float]:
+    def gradient(self, task: Task, plan: PhasePlan, w: Floats, count: int) -> tuple[Floats, Floats, float]:
         """Return the weights as they are evaluated, the noisy gradient there, and a bound on its error."""
         largest, failure = task.known.gradient, failure_of(count, self.confidence) / 2
-        query, mechanism = GradientSum(task.loss, w, clip=largest), Gaussian(plan.gradient)
+        query, mechanism = task.objective.gradient(w, clip=largest), Gaussian(plan.gradient)
         batch = task.data.subsample(self.sampling, [mechanism], "gradient")
         noisy: Floats = batch.release(batch.measure(query), mechanism)
-        gradient: Floats = noisy / batch.n_rows + task.penalty.gradient(query.w)
+        gradient: Floats = noisy / batch.n_rows + task.objective.penalty.gradient(query.w)
         noise = gaussian_norm(self.deviation(batch, query, mechanism.mu), w.size, failure)
         error = noise + self.sampling_error(batch, largest, w.size + 1, failure)
         return query.w, gradient, error + 2.0**-16 * largest * math.sqrt(w.size)  # residuals are rounded
 
-    def hessian(self, task: Task, plan: Plan, w: Floats, count: int) -> tuple[Floats, float]:
+    def hessian(self, task: Task, plan: PhasePlan, w: Floats, count: int) -> tuple[Floats, float]:
         """Return the noisy Hessian in blocks, one per class, and a bound on how far it is above the true one."""
         largest, failure = task.known.hessian, failure_of(count, self.confidence) / 2
-        query, mechanism = HessianSum(task.loss, w, clip=largest), SymmetricGaussian(plan.hessian)
+        query, mechanism = task.objective.hessian(w, clip=largest), SymmetricGaussian(plan.hessian)
         batch = task.data.subsample(self.sampling, [mechanism], "Hessian")
         noisy = batch.release(batch.measure(query), mechanism)
-        p, diagonals = len(w), task.penalty.curvature(w).reshape(len(w), -1).T
+        p, diagonals = len(w), task.objective.penalty.curvature(w).reshape(len(w), -1).T
         hessian: Floats = noisy.reshape(-1, p, p) / batch.n_rows + diagonals[:, :, None] * np.eye(p)
         noise = largest_eigenvalue(self.deviation(batch, query, mechanism.mu), p, failure, len(diagonals))
         error = noise + self.sampling_error(batch, largest, w.size, failure)
@@ -261,7 +322,7 @@ class SecondOrder:
         steps, curved = self.most_steps(known, eps_g, eps_h)
         return math.ceil(steps**root), math.ceil(curved**root)
 
-    def plans(self, task: Task) -> list[Plan]:
+    def plans(self, task: Task) -> list[PhasePlan]:
         """Return the plan of each phase."""
         whole, tolerances = task.data.remaining, (task.known, task.eps_g, task.eps_h)
         if self.phases == 1:
@@ -272,50 +333,53 @@ class SecondOrder:
             self.plan(task, rest, 0.0, *self.most_steps(*tolerances)),
         ]
 
-    def plan(self, task: Task, amount: float, reserve: float, steps: int, curved: int) -> Plan:
+    def plan(self, task: Task, amount: float, reserve: float, steps: int, curved: int) -> PhasePlan:
         """Return what ``amount`` buys for so many steps.
 
         No gradient is planned to be noisier than half of the tolerance, however many steps the worst case needs: the
         descent would not see when to stop. At least a few steps are planned.
         """
-        data, share = task.data, self.share_of_gradients(amount)
-        most = max(share / self.price_of_noise(data, task.known, _NOISE * task.eps_g, task.shape), _FEWEST)
+        data, share = task.data, self.share_of_gradients(task.data, amount)
+        most = max(
+            share / self.price_of_noise(data, task.known, _NOISE * task.eps_g, task.objective.n_weights), _FEWEST
+        )
         of_gradient = share / (min(max(steps, curved), most) + 1)
-        of_hessian = self.hessian_share * amount / (min(curved, most) + 1) * (1 - 1e-9)
+        of_hessian = data.share(min(curved, most) + 1, of=self.hessian_share * amount, solved=True)
         of_search = self.search_share * of_gradient
-        return Plan(
+        return PhasePlan(
             gradient=self.strongest(data, of_gradient, lambda s: Gaussian(s).cost),
             hessian=self.strongest(data, of_hessian, lambda s: SymmetricGaussian(s).cost),
-            search=self.strongest(data, of_search, lambda s: AboveThreshold(s, _LONGER_G + 1).cost),
+            search=self.strongest(data, of_search, lambda s: Backtracking(1.0).mechanism(s, _LONGER_G + 1).cost),
             price=of_gradient + of_hessian + (of_search if self.line_search else 0.0),
             reserve=reserve,
         )
 
-    def share_of_gradients(self, amount: float) -> float:
+    def share_of_gradients(self, data: PrivateData, amount: float) -> float:
         """Return what of an amount is for gradients: no part for Hessians, and none for the searches beside them."""
-        return (1 - self.hessian_share) * amount / (1 + (self.search_share if self.line_search else 0.0)) * (1 - 1e-9)
+        beside = 1 + (self.search_share if self.line_search else 0.0)
+        return data.share(beside, of=(1 - self.hessian_share) * amount, solved=True)
 
-    def tolerances(self, data: PrivateData, known: Constants, shape: tuple[int, ...]) -> tuple[float, float]:
+    def tolerances(self, data: PrivateData, known: Constants, n_weights: int) -> tuple[float, float]:
         """Return eps_g and eps_h. Where none is given, the smallest gradient that noise lets us see if few steps are
         enough; that follows from public facts.
         """
         eps_g = self.eps_g
         if eps_g is None:
-            share = self.share_of_gradients(data.remaining * (self.first_phase if self.phases == 2 else 1.0))
+            share = self.share_of_gradients(data, data.remaining * (self.first_phase if self.phases == 2 else 1.0))
             eps_g = _COARSEST * known.gradient
             while eps_g > _FINEST * known.gradient:
                 finer = eps_g * 2.0**-0.25
                 steps, curved = self.few_steps(known, finer, self.eps_h or math.sqrt(known.jerk * finer))
-                if (max(steps, curved) + 1) * self.price_of_noise(data, known, _NOISE * finer, shape) > share:
+                if (max(steps, curved) + 1) * self.price_of_noise(data, known, _NOISE * finer, n_weights) > share:
                     break
                 eps_g = finer
         return eps_g, self.eps_h or math.sqrt(known.jerk * eps_g)
 
-    def price_of_noise(self, data: PrivateData, known: Constants, noise: float, shape: tuple[int, ...]) -> float:
+    def price_of_noise(self, data: PrivateData, known: Constants, noise: float, n_weights: int) -> float:
         """Return the price of a mean gradient whose noise is about that long."""
-        replaced = data.adjacency == "replace" or (self.sampling.scheme != "poisson" and self.sampling.rate < 1)
-        sensitivity = known.gradient * (2 if replaced else 1) / (data.n_rows * self.sampling.rate)
-        return self.price(data, Gaussian(sensitivity * math.sqrt(math.prod(shape)) / noise))
+        replaced = self.sampling.scheme != "poisson" and self.sampling.rate < 1
+        sensitivity = known.gradient * (2 if replaced else data.adjacency.parts) / (data.n_rows * self.sampling.rate)
+        return self.price(data, Gaussian(sensitivity * math.sqrt(n_weights) / noise))
 
     def price(self, data: PrivateData, mechanism: Mechanism) -> float:
         """Return what a release on a batch of its own costs."""
@@ -336,7 +400,7 @@ class SecondOrder:
 
 
 def turned(p: Floats, gradient: Floats) -> Floats:
-    """Return p or -p, whichever the objective does not rise against: what is gone against, as a gradient is."""
+    """Return p or -p: the one whose opposite direction does not raise the objective."""
     return p if np.vdot(p, gradient) >= 0 else -p
 
 

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 
-from ..data import PrivateData
-from ..losses import Loss
-from ..mechanisms import Gaussian
-from ..mechanisms.samplers import Floats
-from ..penalties import Penalty
-from ..privacy import Cost, Sampling
-from ..queries import GradientSum
+from .api import (
+    Cost,
+    Gaussian,
+    Iterates,
+    LinearObjective,
+    PrivateData,
+    SampledSolver,
+    Sampling,
+    require_choice,
+    require_clip,
+    require_number,
+    require_part,
+)
 
 __all__ = ["SGD"]
 
 
 @dataclass(frozen=True)
-class SGD:
+class SGD(SampledSolver):
     """DP-SGD and DP-Adam: ``steps`` batches, each giving one noisy sum of clipped gradients.
 
     Parameters
@@ -49,14 +55,21 @@ class SGD:
     average: float = 0.5
     noise_multiplier: float | None = None
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]:
+    def __post_init__(self) -> None:
+        require_number("steps", self.steps, 1, kind=Integral)
+        require_choice("optimizer", self.optimizer, ("sgd", "adam"))
+        require_number("learning_rate", self.learning_rate, 0, open_low=True)
+        require_clip("gradient_clip", self.gradient_clip)
+        require_part("average", self.average)
+
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         mechanism = Gaussian(1 / self.noise_multiplier if self.noise_multiplier else self.calibrated(data))
-        w, mean, moment, square = (np.zeros(shape) for _ in range(4))
+        w, mean, moment, square = (objective.start() for _ in range(4))
         first = self.steps - math.ceil(self.average * self.steps)
         for step in range(self.steps):
             batch = data.subsample(self.sampling, [mechanism], "batch")
-            noisy = batch.release(batch.measure(GradientSum(loss, w, clip=self.gradient_clip)), mechanism)
-            gradient = noisy / batch.n_rows + penalty.gradient(w)
+            noisy = batch.release(batch.measure(objective.gradient(w, clip=self.gradient_clip)), mechanism)
+            gradient = noisy / batch.n_rows + objective.penalty.gradient(w)
             if self.optimizer == "adam":
                 moment = 0.9 * moment + 0.1 * gradient
                 square = 0.999 * square + 0.001 * gradient**2
@@ -67,11 +80,11 @@ class SGD:
             else:
                 mean = mean + (w - mean) / (step - first + 1)
                 yield mean
+        return None
 
     def calibrated(self, data: PrivateData) -> float:
         """Return mu (1 / noise multiplier) of which ``steps`` batches cost what is left of the budget."""
-        price = data.remaining / self.steps * (1 - 1e-9)
-        return self.sampling.strongest(self.costs, price, data.currency)
+        return self.sampling.strongest(self.costs, data.share(self.steps, solved=True), data.currency)
 
     @property
     def planned(self) -> int:

@@ -1,53 +1,87 @@
-"""What a solver is: a recipe that yields public weights until its budget ends."""
+"""A solver: a recipe that yields public weights until its budget ends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from ..data import Facts
 from ..data.private import PrivateData
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
-from ..penalties import Penalty
+from ..objectives import LinearObjective
+from ..privacy.currencies import Currency
 from ..privacy.ledger import BudgetExhausted
 
-__all__ = ["Solver", "run"]
+__all__ = ["Diagnostics", "Iterates", "Result", "Solver", "run"]
 
 
-class Solver(Protocol):
-    """A frozen dataclass of hyper-parameters.
+@dataclass(frozen=True)
+class Diagnostics:
+    """What a solver knows of its last iterate, from releases alone.
 
-    ``iterates`` yields weights of shape (p,) or (p, K), each computed from releases only, so each may be shown to
-    anybody. It ends by returning, with what it knows of the last one if anything, or by letting BudgetExhausted pass.
+    Parameters
+    ----------
+    attributes : mapping
+        What the fitted estimator shows as attributes, by name without the underscore at the end.
+    doubts : tuple of str
+        What the user is warned about.
     """
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[Floats]: ...
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    doubts: tuple[str, ...] = ()
+
+
+Iterates = Generator[Floats, None, Diagnostics | None]
+"""Public weights, one after the other, and at the end what is known of the last."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run ends with: public weights, and what is known of them."""
+
+    w: Floats
+    diagnostics: Diagnostics
+
+
+class Solver(ABC):
+    """Base of solvers, which are frozen dataclasses of hyper-parameters and check these themselves."""
+
+    def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
+        """Raise ValueError if this loss, these data or this currency is not for this solver; called before any cost."""
+        del loss, facts, currency
+
+    @abstractmethod
+    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+        """Yield weights of the objective's shape, each computed from releases only, so each may be shown to anybody.
+
+        It ends by returning what it knows of the last one, or None, or by letting BudgetExhausted pass.
+        """
 
 
 def run(
     solver: Solver,
     data: PrivateData,
-    loss: Loss,
-    penalty: Penalty,
-    shape: tuple[int, ...],
+    objective: LinearObjective,
     on_iterate: Callable[[Floats], bool | None] | None = None,
-    on_return: Callable[[Any], None] | None = None,
-) -> Floats:
-    """Return the solver's last iterate; ``on_iterate`` sees each one, and ends the run by returning True. ``on_return``
-    gets what the solver returns, if it comes to that.
+) -> Result:
+    """Return the solver's last iterate. ``on_iterate`` sees each one; by returning True it ends the run, which the
+    solver sees as the end of its budget.
 
     Raises BudgetExhausted if the budget did not buy a single iterate: weights of zero would score like a coin.
     """
     last: Floats | None = None
+    known: Diagnostics | None = None
     try:
-        iterates = solver.iterates(data, loss, penalty, shape)
+        iterates = solver.iterates(data, objective)
         while True:
             last = next(iterates)
             if on_iterate is not None and on_iterate(last) is True:
-                break
+                iterates.throw(BudgetExhausted("the run was stopped"))
     except StopIteration as end:
-        if on_return is not None and last is not None:
-            on_return(end.value)
+        known = end.value
     except BudgetExhausted as error:
         if last is None:
             raise BudgetExhausted(
@@ -58,4 +92,4 @@ def run(
         raise BudgetExhausted(
             "the budget does not buy a single iterate: raise epsilon (or lower splits or steps, where there are such)"
         )
-    return last
+    return Result(last, known or Diagnostics())

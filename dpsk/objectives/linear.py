@@ -1,0 +1,77 @@
+"""The objective of linear models: the mean loss of rows, and a penalty."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..losses import Loss
+from ..mechanisms.samplers import Floats
+from ..penalties import Penalty
+from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong
+
+__all__ = ["Linear", "LinearObjective"]
+
+
+@dataclass(frozen=True)
+class LinearObjective:
+    """``mean(loss(X @ w)) + penalty(w)`` for weights of shape (p,), or (p, K) for K classes.
+
+    It hands out the queries that a solver measures, so a solver does not know what the model is.
+    """
+
+    loss: Loss
+    penalty: Penalty
+    shape: tuple[int, ...]
+
+    @property
+    def n_weights(self) -> int:
+        """How many weights there are."""
+        return math.prod(self.shape)
+
+    def start(self) -> Floats:
+        """Return where descent starts: weights of zero, which are public."""
+        return np.zeros(self.shape)
+
+    def gradient(self, w: Floats, *, clip: float) -> GradientSum:
+        """Return the query for the sum of clipped gradients of the loss."""
+        return GradientSum(self.loss, w, clip=clip)
+
+    def hessian(self, w: Floats, *, clip: float) -> HessianSum:
+        """Return the query for the sum of clipped Hessians of the loss."""
+        return HessianSum(self.loss, w, clip=clip)
+
+    def losses_along(self, w: Floats, step: Floats, multiples: Sequence[float] | Floats, *, clip: float) -> LossesAlong:
+        """Return the query for the sums of clipped losses at ``w + multiples[j] * step``."""
+        return LossesAlong(self.loss, w, step, multiples, clip=clip)
+
+    def gains(self, w: Floats, direction: Floats, steps: Floats, *, clip: float, per_unit: bool = True) -> ArmijoGains:
+        """Return the query for what is gained by going from ``w`` to ``w - steps[j] * direction``."""
+        return ArmijoGains(self.loss, w, direction, steps, clip=clip, per_unit=per_unit)
+
+    def steepest(self, norm: float) -> float:
+        """Return the largest gradient of the loss at a row of this norm."""
+        return norm * (self.loss.lipschitz if math.isfinite(self.loss.lipschitz) else 1.0)
+
+    def curvature(self, norm: float) -> float:
+        """Return a typical second derivative where rows have this norm.
+
+        A loss with a kink counts as curved as one that is rounded over a unit of margin.
+        """
+        return min(self.loss.typical_curvature, 1.0) * norm**2 + self.penalty.smoothness
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear model before the data are known: a loss for every number of classes, and a penalty."""
+
+    loss_for: Callable[[int], Loss]
+    penalty: Penalty
+
+    def on(self, n_parameters: int, n_classes: int) -> LinearObjective:
+        """Return the objective for so many weights per class."""
+        shape = (n_parameters,) if n_classes == 2 else (n_parameters, n_classes)
+        return LinearObjective(self.loss_for(n_classes), self.penalty, shape)

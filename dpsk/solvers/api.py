@@ -1,0 +1,130 @@
+"""Everything of dpsk that a solver may import. :func:`dpsk.testing.find_peeks` reads this list, and no other."""
+
+from ..data import Facts
+from ..data.private import Batch, PrivateData, SealedRows
+from ..losses import Loss
+from ..mechanisms import (
+    AboveThreshold,
+    ArgMin,
+    Gaussian,
+    Laplace,
+    Mechanism,
+    NoisyMin,
+    NormGamma,
+    PermuteAndFlip,
+    SymmetricGaussian,
+)
+from ..mechanisms.samplers import Floats
+from ..minimizers import (
+    AttackedSum,
+    Minimizer,
+    PerturbedMinima,
+    RegularizedSum,
+    SampledWeights,
+    TiltedSum,
+    largest_curvature,
+    require_perturbable,
+    slope_at_zero,
+)
+from ..minimizers.descent import METHODS
+from ..objectives import LinearObjective
+from ..penalties import Penalty
+from ..privacy import (
+    ZCDP,
+    Budget,
+    BudgetExhausted,
+    Cost,
+    Currency,
+    GaussianDP,
+    ObjectiveDP,
+    PureDP,
+    RenyiDP,
+    Sampling,
+)
+from ..privacy.neighbours import Adjacency
+from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Magnitudes, Moments, Positions, RowNorms
+from ..requirements import (
+    require_choice,
+    require_clip,
+    require_flag,
+    require_number,
+    require_part,
+    require_stable_steps,
+)
+from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
+from .eigen import smallest_eigenpair
+from .precision import gradient_precision, share_of_noise, typical_norm
+from .sampled import SampledSolver
+from .search import Backtracking, Comparison, Search
+from .solver import Diagnostics, Iterates, Solver
+
+__all__ = [
+    "METHODS",
+    "ZCDP",
+    "AboveThreshold",
+    "Adjacency",
+    "ArgMin",
+    "ArmijoGains",
+    "AttackedSum",
+    "Backtracking",
+    "Batch",
+    "Budget",
+    "BudgetExhausted",
+    "Certificate",
+    "Comparison",
+    "Cost",
+    "Currency",
+    "Diagnostics",
+    "Facts",
+    "Floats",
+    "Gaussian",
+    "GaussianDP",
+    "GradientSum",
+    "HessianSum",
+    "Iterates",
+    "Laplace",
+    "LinearObjective",
+    "Loss",
+    "LossesAlong",
+    "Magnitudes",
+    "Mechanism",
+    "Minimizer",
+    "Moments",
+    "NoisyMin",
+    "NormGamma",
+    "ObjectiveDP",
+    "Penalty",
+    "PermuteAndFlip",
+    "PerturbedMinima",
+    "Positions",
+    "PrivateData",
+    "PureDP",
+    "RegularizedSum",
+    "RenyiDP",
+    "RowNorms",
+    "SampledSolver",
+    "SampledWeights",
+    "Sampling",
+    "SealedRows",
+    "Search",
+    "Solver",
+    "SymmetricGaussian",
+    "TiltedSum",
+    "failure_of",
+    "gaussian_norm",
+    "gradient_precision",
+    "largest_curvature",
+    "largest_eigenvalue",
+    "require_choice",
+    "require_clip",
+    "require_flag",
+    "require_number",
+    "require_part",
+    "require_perturbable",
+    "require_stable_steps",
+    "sampling_error",
+    "share_of_noise",
+    "slope_at_zero",
+    "smallest_eigenpair",
+    "typical_norm",
+]

@@ -1,0 +1,143 @@
+"""Private searches for a step along a line: by backtracking, or by comparing all steps at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..data.private import SealedRows
+from ..mechanisms import AboveThreshold, ArgMin, Mechanism, NoisyMin, PermuteAndFlip
+from ..mechanisms.samplers import Floats
+from ..objectives import LinearObjective
+from ..privacy import Currency
+from ..requirements import require_choice
+
+__all__ = ["Backtracking", "Comparison", "Search"]
+
+_AT_ONCE = 4  # gains that are computed together
+_RULES = {"exponential": ArgMin, "permute-and-flip": PermuteAndFlip, "laplace": NoisyMin}
+
+
+class Search(Protocol):
+    """How a step is found. What it asks of the rows is bought as one mechanism."""
+
+    def mechanism(self, strength: float, n_steps: int) -> Mechanism:
+        """Return what has to be paid for a search among so many steps."""
+
+    def find(
+        self,
+        batch: SealedRows,
+        objective: LinearObjective,
+        w: Floats,
+        direction: Floats,
+        steps: Floats,
+        bought: Any,
+        required: Floats,
+    ) -> int:
+        """Return which step against ``direction`` is taken, or their number if none is.
+
+        ``required`` is how much each step has to lower the objective, where the search asks for that.
+        """
+
+
+@dataclass(frozen=True)
+class Backtracking:
+    """The first step whose noisy decrease reaches what is required of it, within the noise of a threshold.
+
+    Parameters
+    ----------
+    clip : float
+        The bound on a row's gradient norm (``per_unit``), or on its loss.
+    noise : {"laplace", "gaussian"}
+        Noise of the sparse vector.
+    per_unit : bool
+        Whether gains are counted per unit of step length, see :class:`~dpsk.queries.ArmijoGains`.
+    """
+
+    clip: float
+    noise: str = "laplace"
+    per_unit: bool = True
+
+    def mechanism(self, strength: float, n_steps: int) -> AboveThreshold:
+        return AboveThreshold(strength, n_steps, self.noise)
+
+    def find(
+        self,
+        batch: SealedRows,
+        objective: LinearObjective,
+        w: Floats,
+        direction: Floats,
+        steps: Floats,
+        bought: Any,
+        required: Floats,
+    ) -> int:
+        size, penalty = float(np.linalg.norm(direction)), objective.penalty
+        search = batch.open(bought, "search")
+        for first in range(0, len(steps), _AT_ONCE):  # gains are computed as they are needed
+            some = slice(first, first + _AT_ONCE)
+            gains = objective.gains(w, direction, steps[some], clip=self.clip, per_unit=self.per_unit)
+            public = penalty.value(w) - penalty.values(gains.points) - required[some]
+            public = np.clip(
+                public / (steps[some] * size if self.per_unit else 1.0), -(2.0**9) * self.clip, 2.0**9 * self.clip
+            )
+            index: int = batch.release(batch.measure(gains) + batch.n_rows * public, search)
+            if index < len(public):
+                return first + index
+        return len(steps)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The step, or staying, with the smallest noisy objective.
+
+    Parameters
+    ----------
+    clip : float
+        The bound on a row's loss.
+    rule : {"exponential", "permute-and-flip", "laplace"}
+        How the smallest is chosen.
+    """
+
+    clip: float
+    rule: str = "exponential"
+
+    def __post_init__(self) -> None:
+        require_choice("selection", self.rule, tuple(_RULES))
+
+    def mechanism(self, strength: float, n_steps: int) -> Mechanism:
+        return _RULES[self.rule](strength)
+
+    def priced(self, price: float, currency: Currency) -> Mechanism:
+        """Return what can be bought for this price."""
+        return _RULES[self.rule].priced(price, currency)
+
+    def find(
+        self,
+        batch: SealedRows,
+        objective: LinearObjective,
+        w: Floats,
+        direction: Floats,
+        steps: Floats,
+        bought: Any,
+        required: Floats,
+    ) -> int:
+        return self.smallest(batch, objective, w, -direction, [*steps, 0.0], bought)[0]
+
+    def smallest(
+        self,
+        batch: SealedRows,
+        objective: LinearObjective,
+        w: Floats,
+        step: Floats,
+        multiples: Sequence[float],
+        bought: Mechanism,
+    ) -> tuple[int, Floats]:
+        """Return which of ``w + multiples[j] * step`` was chosen, and the point."""
+        line = objective.losses_along(w, step, multiples, clip=self.clip)
+        # no clipped losses can outweigh a penalty beyond the cap, which keeps the sum on the grid
+        penalties = np.minimum(objective.penalty.values(line.points), 2.0**19 * self.clip)
+        index: int = batch.release(batch.measure(line) + batch.n_rows * penalties, bought)
+        return index, line.points[index]
