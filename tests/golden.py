@@ -8,9 +8,9 @@ Only names that ``dpsk`` exports are used, so the record outlives any change ins
 and are the same everywhere.
 
 *One record for all storages.* Rows dense by row or by column, in single precision, sparse, in a file, in chunks and in
-Dask give the same bits, and so does a fit with a ledger. All of them are compared with one record, which is written only
-if they agree. The exception: with a ledger ``solver="auto"`` does not look at the number of rows. Where that changes the
-algorithm the fit has its own record, whose name ends in "with a ledger".
+Dask give the same bits, and so does a fit with a ledger. All of them are compared with one record, written only if they
+agree. The exception: with a ledger ``solver="auto"`` does not look at the number of rows. Where that changes the
+algorithm, the fit has its own record, whose name ends in "with a ledger".
 
 *What is compared.* Where the versions and the elementary functions are those of the file (``platform_of``), everything:
 all bits of weights, ranges, scores and prices. Elsewhere numbers may differ in their last digits: ``exp`` and ``log``
