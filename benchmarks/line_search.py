@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from dpsk import DPLineSearchClassifier, DPLogisticRegression
-from dpsk.data import ArrayRows, compact
+from dpsk.data import ArrayRows, RowMap, compact
 
 from .accuracy import ALPHA, RESULTS, cached, fold_of, standard_error
 from .speed import median
@@ -229,7 +229,7 @@ def time_one(stored, y, rate: float, search: str) -> tuple[float, ...]:
     collect = median(lambda: stored[indices], 5) if rate < 1 else 0.0
     product, back, power = (median(f, 5) for f in (lambda: part @ w, lambda: part.T @ r, lambda: np.exp(r)))
     signs = np.where(y == y[0], 1.0, -1.0)
-    set_up = median(lambda: ArrayRows(compact(stored), signs, row_major=True), 3)
+    set_up = median(lambda: ArrayRows(compact(stored), signs, RowMap(row_major=True)), 3)
     start = time.perf_counter()
     model = DPLineSearchClassifier(1.0, 1e-6, sampling_rate=rate, search=search).fit(stored, y)
     seconds = time.perf_counter() - start

@@ -19,7 +19,7 @@ import scipy
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Logistic, Softmax
 from dpsk.mechanisms import ArgMin, Gaussian, Laplace, NoisyMin, NormGamma, PermuteAndFlip, Sensitivity, SystemBits
 from dpsk.privacy import ZCDP, Budget, GaussianCost, Ledger
@@ -78,7 +78,7 @@ def cases():
     labels = rng.integers(5, size=ROWS)
     classes = rng.normal(size=(COLUMNS + 1, 5))
     rows, columns_first, residuals = (
-        ArrayRows(full, labels, n_classes=5),
+        ArrayRows(full, labels, RowMap(n_classes=5)),
         np.asfortranarray(full),
         rng.normal(size=(ROWS, 5)),
     )

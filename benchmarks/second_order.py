@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from dpsk import DPLogisticRegression, DPSecondOrderClassifier
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Logistic, Sigmoid
 from dpsk.mechanisms import SeededBits
 from dpsk.penalties import L2, Bounded
@@ -92,7 +92,7 @@ def problem(dataset, folder):
     """Return rows behind no door yet, and the same as arrays for the un-noised facts that are reported."""
     X, y = load(dataset, folder)
     X = np.asarray(X) * np.minimum(1, NORMS[dataset] / np.linalg.norm(X, axis=1))[:, None]
-    return ArrayRows(X, y, fit_intercept=False, data_norm=NORMS[dataset]), X, y
+    return ArrayRows(X, y, RowMap(fit_intercept=False, data_norm=NORMS[dataset])), X, y
 
 
 def solver_of(method, loss, penalty, longest, eps_g, eps_h):

@@ -21,7 +21,7 @@ import scipy
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Logistic, Loss, Softmax
 from dpsk.mechanisms import SystemBits
 from dpsk.mechanisms.samplers import rounded_gaussian
@@ -38,7 +38,7 @@ CANDIDATES = AdaptiveGradient().candidates
 def fit(X, y, epsilon: float, loss: Loss, n_classes: int = 2) -> tuple[float, dict[str, int]]:
     """Return seconds and the number of releases of each kind."""
     start = time.perf_counter()
-    rows = ArrayRows(X, y, n_classes=n_classes if n_classes > 2 else None)
+    rows = ArrayRows(X, y, RowMap(n_classes=n_classes if n_classes > 2 else None))
     data = PrivateData(rows, Ledger(Budget.of(epsilon, 1e-6)), SystemBits())
     shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
     run(AdaptiveGradient(), data, loss, L2(1e-3, free_intercept=True), shape)

@@ -13,7 +13,7 @@ from test_minimizer import found, labels, other_label, reached, weights
 from test_minimizers import COLUMNS, KINDS, STORES, data, example, longest_column
 
 from dpsk import OutputPerturbationLogisticRegression
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.minimizers import AttackedSum, Minimizer, RegularizedSum
 from dpsk.minimizers.descent import METHODS
@@ -75,7 +75,7 @@ def explicit(what, X, y, w, kink):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_minimum_is_the_one_that_is_defined(loss, norm):
     X, y = example(loss)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes)
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
     for radius in (0.02, 0.2):
         what = of_rows(loss, rows, norm, radius=radius)
         w, objective = weights(what, rows), what.objective
@@ -136,7 +136,7 @@ def test_at_zero_it_is_as_near_the_true_minimum_as_it_says():
     units = X * np.minimum(1, 1.5 / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
     pull = np.linalg.norm(units.T @ y) / 2 / len(y)  # (1/n)||sum phi'(0) y x||, and |phi'(0)| = 1/2
     for radius, at_zero in ((2.2 * pull, True), (1.5 * pull, False)):
-        rows = ArrayRows(X, y, fit_intercept=False)
+        rows = ArrayRows(X, y, RowMap(fit_intercept=False))
         what = of_rows(Logistic(), rows, 2, radius=radius, clip=9.0, constant=False, penalty=20.0)
         w = weights(what, rows)
         near = math.sqrt(what.near**2 + 2 * what.objective.hidden / what.objective.penalty)
@@ -190,7 +190,7 @@ def test_the_hard_instance_reaches_the_sensitivity(norm):
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_check_query(loss, norm):
     def make_rows(X, y):
-        rows = ArrayRows(X, y, n_classes=loss.n_classes)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
         rows.n_rows = 20
         return rows
 
@@ -257,7 +257,7 @@ def test_gradients_are_computed_to_within_the_error(loss, kind, norm):
     X, y = data(kind, loss)
     X, y, rng = X[:15], y[:15], np.random.default_rng(3)
     for radius, clip in ((1e-3, 0.4), (3.0, 1.5)):
-        rows = ArrayRows(X, y, n_classes=loss.n_classes)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
         what = of_rows(loss, rows, norm, radius=radius, clip=clip).objective
         for size in (1e-9, 1.0, 3 * what.n_rows * what.clip / what.penalty):
             w = rng.normal(size=what.shape)
@@ -349,7 +349,7 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, nor
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), OneVsRest(Logistic(), 3)], ids=repr)
 def test_hessians_are_nearly_the_derivatives_of_gradients_and_within_the_smoothness(loss, columns, norm):
     X, y = example(loss, 600)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes, columns=COLUMNS[columns])
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, columns=COLUMNS[columns]))
     what = of_rows(loss, rows, norm, clip=1.0).objective
     objectives = what.over(rows)
     none = np.zeros(what.shape[1])

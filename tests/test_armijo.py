@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from row_changes import fractions
 
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, MarginLoss, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import AboveThreshold, SeededBits
 from dpsk.privacy import Budget, Ledger
@@ -88,8 +88,8 @@ def test_sensitivity_is_reached_and_not_exceeded(form, clip):
     options, x = SATURATED[form]
     w, direction = np.full(1, options["w"]), np.full(1, options["direction"])
     query = ArmijoGains(Logistic(), w, direction, options["steps"], clip=clip, per_unit=options["per_unit"])
-    X, rest = np.array([[x], [0.0]]), ArrayRows(np.zeros((1, 1)), np.ones(1), fit_intercept=False)
-    totals = {y: total(ArrayRows(X, np.array([y, 1.0]), fit_intercept=False), query) for y in (-1.0, 1.0)}
+    X, rest = np.array([[x], [0.0]]), ArrayRows(np.zeros((1, 1)), np.ones(1), RowMap(fit_intercept=False))
+    totals = {y: total(ArrayRows(X, np.array([y, 1.0]), RowMap(fit_intercept=False)), query) for y in (-1.0, 1.0)}
     for y in (-1.0, 1.0):
         assert min(fractions(query, "zero-out", totals[y] - total(rest, query)).values()) > 0.99
     assert min(fractions(query, "replace", totals[1.0] - totals[-1.0]).values()) > 0.99
@@ -121,7 +121,7 @@ class Squared(MarginLoss):
 def test_gains_are_not_monotone():
     """One row may gain by a short step and lose by a long one: half the noise would not do."""
     query = ArmijoGains(Squared(), np.array([-1.0]), np.array([-1.0]), [1.0, 40.0], clip=30.0)
-    row = ArrayRows(np.ones((1, 1)), np.ones(1), fit_intercept=False)
+    row = ArrayRows(np.ones((1, 1)), np.ones(1), RowMap(fit_intercept=False))
     assert np.sign(total(row, query)).tolist() == [1, -1]
     assert not any(query.sensitivity(adjacency).monotone for adjacency in ("zero-out", "replace"))
 
@@ -144,15 +144,15 @@ def test_one_row_is_bounded_whatever_a_loss_returns(what, per_unit):
 
 
 def test_a_loss_that_is_not_a_number_counts_as_no_gain():
-    rows = ArrayRows(np.array([[3.0], [-2.0]]), np.ones(2), fit_intercept=False)
+    rows = ArrayRows(np.array([[3.0], [-2.0]]), np.ones(2), RowMap(fit_intercept=False))
     query = ArmijoGains(Careless(np.nan), np.ones(1), np.array([-1.0]), [1.0], clip=5.0)
     only = ArmijoGains(Logistic(), np.ones(1), np.array([-1.0]), [1.0], clip=5.0)
-    expected = total(ArrayRows(np.array([[-2.0]]), np.ones(1), fit_intercept=False), only)
+    expected = total(ArrayRows(np.array([[-2.0]]), np.ones(1), RowMap(fit_intercept=False)), only)
     assert total(rows, query).tolist() == expected.tolist() != [0]
 
 
 def test_a_negative_loss_counts_as_zero_where_both_losses_are_clipped():
-    row = ArrayRows(np.ones((1, 1)), np.ones(1), fit_intercept=False)
+    row = ArrayRows(np.ones((1, 1)), np.ones(1), RowMap(fit_intercept=False))
     query = ArmijoGains(Careless(-5.0), np.zeros(1), np.array([-1.0]), [1.0], clip=3.0, per_unit=False)
     assert total(row, query) * query.unit == pytest.approx(np.log(2), abs=2 * query.unit)
 
@@ -248,7 +248,7 @@ def test_gains_are_those_of_plain_numpy(loss, clip, per_unit):
     w, direction = rng.integers(-32, 33, (2, 4, *columns(loss))) / 16
     steps = [2.0, 0.5, 0.1, 2.0**-7]
     query = ArmijoGains(loss, w, direction, steps, clip=clip, per_unit=per_unit)
-    got = total(ArrayRows(X, y, n_classes=loss.n_classes), query) * query.unit
+    got = total(ArrayRows(X, y, RowMap(n_classes=loss.n_classes)), query) * query.unit
     with_ones = np.hstack([X, np.ones((n, 1))])
     expected = plain(loss, with_ones, y, w, direction, steps, clip, per_unit)
     assert (np.abs(got - expected) <= n * query.unit).all()
@@ -349,7 +349,7 @@ def test_a_row_adds_the_same_wherever_it_stands(loss, per_unit):
     """If a row's rounding depended on its place in a block, a leaving row could move the gains of all that follow."""
     X, y = example(loss, 300)
     query = gains(loss, per_unit=per_unit)
-    (chunk,) = ArrayRows(X, y, n_classes=loss.n_classes)._chunks()
+    (chunk,) = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))._chunks()
     with np.errstate(all="ignore"):
         alone = np.array([query(chunk.take(np.array([i]))) for i in range(300)])
         for first, last in ((0, 300), (1, 300), (3, 300), (0, 299), (5, 22), (7, 15), (131, 133)):
@@ -360,7 +360,7 @@ def test_a_row_adds_the_same_wherever_it_stands(loss, per_unit):
 
 def test_a_chunk_without_rows_adds_nothing():
     for loss, store in itertools.product([Logistic(), Softmax(3)], [np.asarray, sp.csr_matrix]):
-        rows = ArrayRows(store(np.eye(4)), labels(loss, 4, np.random.default_rng(8)), n_classes=loss.n_classes)
+        rows = ArrayRows(store(np.eye(4)), labels(loss, 4, np.random.default_rng(8)), RowMap(n_classes=loss.n_classes))
         for per_unit in (True, False):
             sums = rows.subset(np.zeros(0, dtype=np.int64)).total(gains(loss, per_unit=per_unit))
             assert sums.tolist() == [0] * len(STEPS)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, RawRows
+from dpsk.data import ArrayRows, Columns, RawRows, RowMap
 from dpsk.data.arrays import _BLOCK_ROWS
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, weights_on_grid
 from dpsk.losses import Hinge, Logistic, Softmax
@@ -73,7 +73,7 @@ def test_grid_values_equal_exact_fractions(centred, store):
     X, y = make_rows(200, 0.7)
     columns = make_columns(centred)
     expected, scale, offsets = as_grid_values(X, columns)
-    (chunk,) = ArrayRows(store(X), y, columns=columns)._chunks()
+    (chunk,) = ArrayRows(store(X), y, RowMap(columns=columns))._chunks()
     # products are rounded before they are truncated: about one entry in 2^33 could differ
     assert np.array_equal(held(chunk), expected)
     assert (chunk.scale == float(scale)).all()
@@ -88,10 +88,10 @@ def test_grid_values_equal_exact_fractions(centred, store):
 @pytest.mark.parametrize(("factor", "scale"), [(0.01, 1), (0.5, 1), (0.51, 2), (1.0, 2), (1.1, 4), (100.0, 256)])
 def test_one_scale_leaves_room_for_the_centre(factor, scale):
     columns = Columns.within(-1, 1, 2).standardised(np.array([factor, 0.001]), np.array([-1.0, 1.0]))
-    (chunk,) = ArrayRows(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), columns=columns)._chunks()
+    (chunk,) = ArrayRows(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), RowMap(columns=columns))._chunks()
     assert (chunk.scale == scale).all()
     assert np.abs(chunk.units).max() <= 1
-    (chunk,) = ArrayRows(sp.csr_matrix([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), columns=columns)._chunks()
+    (chunk,) = ArrayRows(sp.csr_matrix([[1.0, -1.0], [-1.0, 1.0]]), np.ones(2), RowMap(columns=columns))._chunks()
     assert np.abs(chunk.units.data).max() <= 0.5
     assert np.abs(chunk.offset).max() <= 0.5
 
@@ -99,7 +99,7 @@ def test_one_scale_leaves_room_for_the_centre(factor, scale):
 def test_a_centre_beyond_the_unit_interval_is_clipped():
     for centre, kept in ((1e300, 1.0), (-7.0, -1.0)):
         columns = Columns.within(-1, 1, 1).standardised(np.ones(1), np.array([centre]))
-        (chunk,) = ArrayRows(np.zeros((1, 1)), np.ones(1), columns=columns)._chunks()
+        (chunk,) = ArrayRows(np.zeros((1, 1)), np.ones(1), RowMap(columns=columns))._chunks()
         assert held(chunk).tolist() == [[-kept * 2**17]]
 
 
@@ -152,7 +152,9 @@ def test_every_storage_gives_the_same_bits(n_classes, centred, fit_intercept, de
     queries = [GradientSum(loss, w, clip=0.7), line, GradientSum(loss, line.points[3], clip=100.0)]
     first = None
     for name, (stored, options) in storages(X, tmp_path).items():
-        rows = ArrayRows(stored, y, n_classes=n_classes, fit_intercept=fit_intercept, columns=columns, **options)
+        rows = ArrayRows(
+            stored, y, RowMap(n_classes=n_classes, fit_intercept=fit_intercept, columns=columns), **options
+        )
         totals = [rows.total(query) for query in queries]
         scores = np.concatenate([chunk.scores(queries[0].w) for chunk in rows._chunks()])
         found = [*totals, scores]
@@ -166,9 +168,9 @@ def test_float32_is_mapped_as_the_float64_it_stands_for(centred, tmp_path):
     X = np.clip(X, -1e30, 1e30).astype(np.float32)
     np.save(tmp_path / "X.npy", X)
     query = GradientSum(Hinge(), np.random.default_rng(0).normal(size=D + 1), clip=1.0)
-    expected = ArrayRows(X.astype(float), y, columns=make_columns(centred)).total(query)
+    expected = ArrayRows(X.astype(float), y, RowMap(columns=make_columns(centred))).total(query)
     for stored in (X, sp.csr_matrix(X), np.load(tmp_path / "X.npy", mmap_mode="r")):
-        assert np.array_equal(ArrayRows(stored, y, columns=make_columns(centred)).total(query), expected)
+        assert np.array_equal(ArrayRows(stored, y, RowMap(columns=make_columns(centred))).total(query), expected)
 
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
@@ -181,7 +183,7 @@ def test_scores_and_gradient_sums_equal_integer_arithmetic(fit_intercept, store)
     if fit_intercept:
         integers = np.hstack([integers, np.full((150, 1), int(2**UNIT_BITS / scale))])
     query = GradientSum(Logistic(), np.random.default_rng(2).normal(size=D + fit_intercept), clip=2.0)
-    rows = ArrayRows(store(X), y, fit_intercept=fit_intercept, columns=columns)
+    rows = ArrayRows(store(X), y, RowMap(fit_intercept=fit_intercept, columns=columns))
     (chunk,) = rows._chunks()
     scores = chunk.scores(query.w)
     expected = [0] * (D + fit_intercept)
@@ -202,7 +204,7 @@ def test_scores_equal_those_of_the_weights_in_user_units(store, shape):
     X = rng.uniform(LOW, HIGH, (300, D))
     columns = make_columns(True)
     n_classes, y = (None, np.ones(300)) if shape == () else (3, np.zeros(300, dtype=int))
-    (chunk,) = ArrayRows(store(X), y, n_classes=n_classes, columns=columns)._chunks()
+    (chunk,) = ArrayRows(store(X), y, RowMap(n_classes=n_classes, columns=columns))._chunks()
     w, _ = weights_on_grid(rng.normal(size=(D + 1, *shape)))
     in_units = columns.in_user_units(w, True)
     # an entry is off by at most two steps of its grid
@@ -223,7 +225,7 @@ def test_norms_are_never_too_short_and_hardly_too_long(centred, fit_intercept, s
         columns = columns.standardised(columns.factor, columns.place(middle)[0])
     # rows close to the centre are shorter than the shortest norm
     X[::2] = middle + columns.width * rng.normal(size=(500, D)) * 1e-4
-    (chunk,) = ArrayRows(store(X), y, fit_intercept=fit_intercept, columns=columns)._chunks()
+    (chunk,) = ArrayRows(store(X), y, RowMap(fit_intercept=fit_intercept, columns=columns))._chunks()
     integers = held(chunk)
     if fit_intercept:
         integers = np.hstack([integers, (chunk.constant * 2.0**UNIT_BITS).astype(np.int64)[:, None]])
@@ -240,7 +242,7 @@ def test_norms_are_never_too_short_and_hardly_too_long(centred, fit_intercept, s
 
 def test_the_norms_of_rows_are_in_the_units_of_the_columns():
     columns = Columns.within(-2, 2, 2).standardised(np.array([3.0, 4.0]), None)
-    rows = ArrayRows(np.array([[2.0, 2.0], [1.0, 0.0]]), np.ones(2), columns=columns, fit_intercept=False)
+    rows = ArrayRows(np.array([[2.0, 2.0], [1.0, 0.0]]), np.ones(2), RowMap(columns=columns, fit_intercept=False))
     (chunk,) = rows._chunks()
     np.testing.assert_allclose(chunk.norms, [5.0, 1.5], rtol=1e-4)
 
@@ -256,7 +258,7 @@ def worst_case(n, rng):
 def test_the_worst_partial_sums_stay_below_2_to_53():
     rng = np.random.default_rng(5)
     X, columns = worst_case(3 * CENTRED_CHUNK_ROWS + 17, rng)
-    rows = ArrayRows(X, np.ones(X.shape[0]), columns=columns, fit_intercept=False)
+    rows = ArrayRows(X, np.ones(X.shape[0]), RowMap(columns=columns, fit_intercept=False))
     lengths = []
     for chunk in rows._chunks():
         lengths.append(len(chunk))
@@ -282,7 +284,7 @@ def test_the_worst_case_gives_the_same_gradient_sums_in_small_chunks_and_on_dens
     y = rng.choice([-1.0, 1.0], 20_000, p=[0.1, 0.9])
     query = GradientSum(Logistic(), np.full(3, 0.1), clip=2.0**-10)  # clips every residual
     totals = [
-        ArrayRows(stored, y, columns=columns, fit_intercept=False, **options).total(query)
+        ArrayRows(stored, y, RowMap(columns=columns, fit_intercept=False), **options).total(query)
         for stored, options in ((X, {}), (X, {"chunk_rows": 100}), (X.toarray(), {}))
     ]
     assert np.array_equal(totals[0], totals[1])
@@ -294,7 +296,7 @@ def test_more_rows_than_are_centred_at_a_time_are_never_in_one_chunk():
     X = np.zeros((CENTRED_CHUNK_ROWS + 1, 4))
     X[:, 0] = 1
     for stored in (X, sp.csr_matrix(X), sp.csr_matrix(X + 1)):
-        rows = ArrayRows(stored, np.ones(len(X)), columns=Columns.within(0, 1, 4))
+        rows = ArrayRows(stored, np.ones(len(X)), RowMap(columns=Columns.within(0, 1, 4)))
         assert [len(chunk) for chunk in rows._chunks()] == [CENTRED_CHUNK_ROWS, 1]
 
 
@@ -303,7 +305,7 @@ def test_the_worst_partial_sums_of_dense_rows_stay_below_2_to_53():
     rng = np.random.default_rng(8)
     columns = Columns.within(-1, 1, 1).standardised(np.ones(1), -np.ones(1))
     X = 1 - rng.integers(0, 3, (40_000, 1)) * 2.0**-17
-    for chunk in ArrayRows(X, np.ones(40_000), columns=columns, fit_intercept=False)._chunks():
+    for chunk in ArrayRows(X, np.ones(40_000), RowMap(columns=columns, fit_intercept=False))._chunks():
         assert chunk.offset is None
         residuals = np.trunc(2.0**UNIT_BITS * (1 - 2.0**-30) / chunk.norm)
         integers = held(chunk)[:, 0]
@@ -321,8 +323,8 @@ def test_a_subset_is_what_its_rows_are_on_their_own(centred, store):
     chosen = np.random.default_rng(0).permutation(3000)[:500]
     w = np.random.default_rng(1).normal(size=D + 1)
     line = LossesAlong(Logistic(), w, 0.1 * w, range(3), clip=3.0)
-    subset = ArrayRows(store(X), y, columns=columns, chunk_rows=700).subset(chosen)
-    alone = ArrayRows(store(X[chosen]), y[chosen], columns=columns)
+    subset = ArrayRows(store(X), y, RowMap(columns=columns), chunk_rows=700).subset(chosen)
+    alone = ArrayRows(store(X[chosen]), y[chosen], RowMap(columns=columns))
     for query in (GradientSum(Logistic(), w, clip=1.0), line):
         assert np.array_equal(subset.total(query), alone.total(query))
 
@@ -330,7 +332,7 @@ def test_a_subset_is_what_its_rows_are_on_their_own(centred, store):
 def test_the_data_norm_is_not_used_with_columns():
     X, y = make_rows(100, 0.6)
     query = GradientSum(Logistic(), np.ones(D + 1), clip=1.0)
-    totals = [ArrayRows(X, y, columns=make_columns(True), data_norm=norm).total(query) for norm in (None, 1e-3)]
+    totals = [ArrayRows(X, y, RowMap(columns=make_columns(True), data_norm=norm)).total(query) for norm in (None, 1e-3)]
     assert np.array_equal(*totals)
 
 
@@ -359,11 +361,11 @@ def test_the_input_is_not_written_to():
     before = X.copy()
     X.flags.writeable = False
     columns = Columns.within(-1, 1, 3).standardised(np.ones(3), np.full(3, 0.25))
-    ArrayRows(X, np.ones(50), columns=columns)
+    ArrayRows(X, np.ones(50), RowMap(columns=columns))
     RawRows(X).total(lambda chunk: len(chunk.values))
     assert np.array_equal(X, before)
     for matrix in (loose_csr(), sp.csr_matrix(before)):
-        unchanged(matrix, lambda m: ArrayRows(m, np.ones(m.shape[0]), columns=columns))
+        unchanged(matrix, lambda m: ArrayRows(m, np.ones(m.shape[0]), RowMap(columns=columns)))
     for matrix in (loose_csr(), sp.csr_matrix(before)):
         unchanged(matrix, lambda m: list(RawRows(m)._chunks()))
 
@@ -374,7 +376,7 @@ def test_values_must_be_finite(store, bad):
     X = np.ones((3, 3))
     X[1, 1] = bad
     with pytest.raises(ValueError, match="NaN or infinity"):
-        ArrayRows(store(X), np.ones(3), columns=Columns.within(-1, 1, 3))
+        ArrayRows(store(X), np.ones(3), RowMap(columns=Columns.within(-1, 1, 3)))
     with pytest.raises(ValueError, match="NaN or infinity"):
         RawRows(store(X)).total(lambda chunk: len(chunk.values))
 

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from scipy.stats import beta
 
 import dpsk.mechanisms.additive as additive
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Logistic, Sigmoid
 from dpsk.mechanisms import SeededBits, SymmetricGaussian
 from dpsk.privacy import Budget, Ledger
@@ -34,7 +34,7 @@ def hessian_audit(loss, w, rows, others, labels, adjacency):
     def released(X, y, seed):
         bits = SeededBits(seed)
         data = PrivateData(
-            ArrayRows(np.array(X), np.array(y), fit_intercept=False),
+            ArrayRows(np.array(X), np.array(y), RowMap(fit_intercept=False)),
             Ledger(Budget.from_rho(1e6, 1e-6)),
             bits,
             adjacency=adjacency,
@@ -44,7 +44,7 @@ def hessian_audit(loss, w, rows, others, labels, adjacency):
 
     def true(X, y):
         query = HessianSum(loss, np.array(w), clip=0.1)
-        return ArrayRows(np.array(X), np.array(y), fit_intercept=False).total(query) * query.unit
+        return ArrayRows(np.array(X), np.array(y), RowMap(fit_intercept=False)).total(query) * query.unit
 
     difference = true(rows, labels[0]) - true(others, labels[1])
     middle = np.vdot(difference, true(rows, labels[0]) + true(others, labels[1])) / 2

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Batch, Columns, PrivateData, RawRows
+from dpsk.data import ArrayRows, Batch, Columns, PrivateData, RawRows, RowMap
 from dpsk.data.ahead import Batches
 from dpsk.losses import Hinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian, Laplace, NoisyMin, SeededBits, SystemBits
@@ -518,7 +518,7 @@ def test_an_empty_batch_releases_noise(loss, store):
     y = rng.choice([-1.0, 1.0], 30) if loss.n_classes is None else rng.integers(3, size=30)
     if options.pop("columns", False):
         options["columns"] = Columns.within(-2, 2, 4).standardised(np.full(4, 1.5), np.full(4, 0.3))
-    rows = ArrayRows(convert(X), y, n_classes=loss.n_classes, **options)
+    rows = ArrayRows(convert(X), y, RowMap(n_classes=loss.n_classes), **options)
     data = make_data(rows=rows)
     shape = (rows.n_parameters, *(() if loss.n_classes is None else (3,)))
     w, direction = rng.normal(size=(2, *shape))
@@ -612,7 +612,7 @@ def test_fresh_batches_are_independent(sampling):
     Error probability of each 6e-10. Without replacement rows exclude one another a little.
     """
     n, rate, draws = 50, 0.3, 600
-    rows = ArrayRows(np.arange(1.0, n + 1)[:, None], np.ones(n), fit_intercept=False)
+    rows = ArrayRows(np.arange(1.0, n + 1)[:, None], np.ones(n), RowMap(fit_intercept=False))
     data = make_data(SeededBits(11), rows=rows, limit=budget(3000.0))
     kept = np.zeros((draws, n))
     for t in range(draws):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpsk import DPAGDLogisticRegression, DPLogisticRegression, DPSGDClassifier
-from dpsk.data import ArrayRows, ArrayTable, Columns
+from dpsk.data import ArrayRows, ArrayTable, Columns, RowMap
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import CHUNK_ROWS
 from dpsk.losses import Logistic, Softmax
@@ -20,7 +20,9 @@ Y = np.where(X[:, 0] > 0, 1, -1)
 
 
 def placed(**options):
-    return ArrayRows(X, Y, columns=Columns.within(-4, 4, D), fit_intercept=False, chunk_rows=CHUNK_ROWS, **options)
+    return ArrayRows(
+        X, Y, RowMap(columns=Columns.within(-4, 4, D), fit_intercept=False), chunk_rows=CHUNK_ROWS, **options
+    )
 
 
 def bytes_taken(work):
@@ -78,7 +80,7 @@ def test_drawing_a_few_rows_copies_a_few(row_major):
 
 @pytest.mark.parametrize("row_major", [False, True], ids=["columns first", "rows first"])
 def test_a_part_is_a_view_of_the_same_rows_as_are_taken(row_major):
-    for rows in (placed(row_major=row_major), ArrayRows(X, Y, row_major=row_major)):
+    for rows in (placed(row_major=row_major), ArrayRows(X, Y, RowMap(row_major=row_major))):
         chunk = next(iter(rows._chunks()))
         part, taken = chunk.part(slice(100, 900)), chunk.take(np.arange(100, 900))
         assert np.shares_memory(part.units, chunk.units)
@@ -102,13 +104,13 @@ def test_chunks_in_memory_are_as_short_as_those_in_files(d, classes):
     """So that a chunk, and what is computed of its rows, is still in cache when it is needed again."""
     n = 10_000
     x, y = np.ones((n, d)), np.ones(n, dtype=int)
-    lengths = [len(chunk) for chunk in ArrayRows(x, y, n_classes=classes)._chunks()]
+    lengths = [len(chunk) for chunk in ArrayRows(x, y, RowMap(n_classes=classes))._chunks()]
     assert lengths == [rows.stop - rows.start for rows in blocks_of(x)]
     assert max(lengths) <= 8192
     loss = Logistic() if classes is None else Softmax(classes)
     query = GradientSum(loss, np.full((d + 1, *([] if classes is None else [classes])), 1e-3), clip=1.0)
-    whole = ArrayRows(x, y, n_classes=classes, chunk_rows=n)
-    assert np.array_equal(ArrayRows(x, y, n_classes=classes).total(query), whole.total(query))
+    whole = ArrayRows(x, y, RowMap(n_classes=classes), chunk_rows=n)
+    assert np.array_equal(ArrayRows(x, y, RowMap(n_classes=classes)).total(query), whole.total(query))
 
 
 @pytest.mark.parametrize(

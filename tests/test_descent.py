@@ -10,7 +10,7 @@ from test_minimizer import ALL_SMOOTH, SLOPES, SMOOTH, found, minimizer, weights
 from test_minimizers import data, example, longest_column
 from test_newton import TOLERANCE, K, Noisy, P, Sum, lengths
 
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import descent
@@ -178,7 +178,7 @@ def test_gradients_that_are_not_numbers_are_not_within_a_tolerance():
 def test_gradients_of_parts_have_the_gradient_as_their_mean(loss, n):
     """Each row is in one part; parts differ in size by a row at most, and count by their size."""
     X, y = example(loss, n)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes)
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
     what = RegularizedSum(loss, n, 5, clip=0.4, longest=1.5, penalty=2.0)
     objectives = SumOverRows(what, rows, bits=SeededBits(0))
     w = np.random.default_rng(0).normal(size=what.shape)
@@ -275,7 +275,7 @@ def test_the_point_returned_is_near_the_minimum(loss, kind):
     X, y = badly_scaled_columns(loss) if kind == "badly scaled columns" else data(kind, loss)
     settings = [{}, {"clip": 1e-13}, {"penalty": 1e6, "clip": 9.0}, {"penalty": 1e-3}]
     for options in settings if loss.n_classes is None else settings[:2]:
-        rows = ArrayRows(X[:20], y[:20], n_classes=loss.n_classes)
+        rows = ArrayRows(X[:20], y[:20], RowMap(n_classes=loss.n_classes))
         what = minimizer(loss, rows, **options)
         with mpmath.workdps(50):
             assert max(distances(what, rows)) <= what.near + what.unit / 2 * math.sqrt(rows.n_parameters)
@@ -314,7 +314,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(loss, garbage, 
     """In particular after no step at all. What goes on from there is the fallback."""
     monkeypatch.setitem(METHODS, "katyusha", GARBAGE[garbage])
     X, y = example(loss, 20)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes)
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
     for penalty in (0.3, 30.0):
         what = minimizer(loss, rows, method="katyusha", penalty=penalty)
         assert np.isfinite(w := weights(what, rows)).all()
@@ -326,7 +326,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(loss, garbage, 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
 def test_every_method_ends_near_the_minimum(loss, method):
-    rows = ArrayRows(*example(loss, 30), n_classes=loss.n_classes)
+    rows = ArrayRows(*example(loss, 30), RowMap(n_classes=loss.n_classes))
     what = minimizer(loss, rows, method=method, penalty=3.0)
     with mpmath.workdps(50):
         assert max(distances(what, rows)) <= what.near + what.unit / 2 * math.sqrt(rows.n_parameters)
@@ -337,7 +337,7 @@ def test_the_same_error_of_every_row_is_within_what_is_taken_off(loss):
     """Equal rows in the corner, where a margin's rounding moves the slope however small the slope and the clip are."""
     n, largest = 2000, 0.0
     x = np.rint(np.array([0.3, -0.7, 0.55]) * 2.0**18) * 2.0**-18  # as it is on the grid
-    rows = ArrayRows(np.tile(x, (n, 1)), np.ones(n), fit_intercept=False)
+    rows = ArrayRows(np.tile(x, (n, 1)), np.ones(n), RowMap(fit_intercept=False))
     what = minimizer(loss, rows, clip=1e-7, penalty=1e-3)
     exact, outer = Exact(what, rows.subset(np.arange(1))), 1 + 0.5 * isinstance(loss, HuberHinge)
     for seed in range(20):
@@ -361,7 +361,7 @@ def test_what_rounding_may_hide_is_taken_off_the_tolerance(loss, monkeypatch):
         return np.zeros(shape)
 
     monkeypatch.setattr(minimizers, "minima", keep)
-    rows = ArrayRows(*example(loss, 20), n_classes=loss.n_classes)
+    rows = ArrayRows(*example(loss, 20), RowMap(n_classes=loss.n_classes))
     for clip in (0.4, 1e-13):
         what = minimizer(loss, rows, clip=clip)
         found(what, rows)
@@ -376,7 +376,7 @@ def test_gradients_are_computed_to_within_the_rounding_that_is_taken_off(loss):
     rng = np.random.default_rng(3)
     for kind in KINDS[:4]:
         X, y = data(kind, loss)
-        rows = ArrayRows(X[:20], y[:20], n_classes=loss.n_classes)
+        rows = ArrayRows(X[:20], y[:20], RowMap(n_classes=loss.n_classes))
         for options in ({"clip": 1.5}, {"clip": 1e-12}, {"clip": 40.0}):
             what = minimizer(loss, rows, penalty=1e-3, **options)
             bound, exact = what.objective.rounding(), None

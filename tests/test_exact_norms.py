@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, RawRows, StoredRows
+from dpsk.data import ArrayRows, Columns, RawRows, RowMap, StoredRows
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import AttackedSum, RegularizedSum
@@ -141,7 +141,7 @@ def test_no_row_adds_more_than_is_promised(loss, columns):
 @pytest.mark.parametrize("make", [LossesAlong, partial(ArmijoGains, per_unit=False)], ids=["losses", "gains"])
 def test_a_promise_is_not_below_what_a_row_reaches_by_the_last_digit(make):
     """A root and a product round twice: for 38 points and this clip, by more than to the next float."""
-    loss, rows = SquaredHinge(), ArrayRows(np.ones((1, 1)), np.ones(1), fit_intercept=False)
+    loss, rows = SquaredHinge(), ArrayRows(np.ones((1, 1)), np.ones(1), RowMap(fit_intercept=False))
     for count in range(1, 65):
         for steps in (10392, 2**14, 9999, 16383):
             w, direction = np.full(1, -1e3), np.full(1, -1e9)

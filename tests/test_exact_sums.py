@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import dpsk.minimizers
 import dpsk.queries
-from dpsk.data import ArrayRows, Columns, NoisyQuery, RawRows, StoredRows
+from dpsk.data import ArrayRows, Columns, NoisyQuery, RawRows, RowMap, StoredRows
 from dpsk.data.arrays import _MAX_ROWS
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, UNIT_BITS, weights_on_grid
 from dpsk.data.private import Statistic
@@ -297,7 +297,7 @@ def test_columns_reach_no_further_than_they_say():
         columns = Columns(np.full(4, -1.0), np.full(4, 1.0), factor, centre)
         X = rng.choice([-1.0, 1.0, 0.0], (20, 4))
         for store in (np.asarray, sp.csr_matrix):
-            rows = ArrayRows(store(X), np.ones(20), columns=columns, fit_intercept=False)
+            rows = ArrayRows(store(X), np.ones(20), RowMap(columns=columns, fit_intercept=False))
             for chunk in rows._chunks():
                 size = np.abs(chunk.dense(slice(None)) * chunk.scale[:, None]) / rows.reach
                 assert size.max() <= 1

@@ -13,7 +13,7 @@ from scipy.stats import chi2
 from test_minimizers import data, example
 
 from dpsk import OutputPerturbationLogisticRegression, losses
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, SquaredHinge
 from dpsk.mechanisms import NormGamma, SeededBits
 from dpsk.minimizers import Minimizer, SampledWeights
@@ -82,7 +82,7 @@ def test_in_one_dimension(loss, centre):
     The sampler is right with probability 1 - ERROR_PROBABILITY for each of these.
     """
     X, y = some_rows(1)
-    rows = ArrayRows(X, y, fit_intercept=False)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=False))
     options = {} if centre is None else {"centre": (centre,), "localized": True, "radius": 0.6, "inside": 0.4}
     what = prepared(rows, loss, eta=3.0, **options)
     sample = draws(what, rows, COUNT)[:, 0]
@@ -101,7 +101,7 @@ def test_in_one_dimension(loss, centre):
 def test_in_two_dimensions(centre):
     """Three projections of the disc against integrals over it."""
     X, y = some_rows(2, 200 if centre is None else 30)
-    rows = ArrayRows(X, y, fit_intercept=False)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=False))
     options = {} if centre is None else {"centre": centre, "localized": True, "radius": 0.8, "inside": 0.4}
     what = prepared(rows, eta=4.0, penalty=4.0, **options)
     sample = draws(what, rows, COUNT)
@@ -128,7 +128,7 @@ def test_on_a_coarse_grid_every_point_has_the_probability_that_its_exponent_says
     """A chi-squared test over all points of the grid, with exponents as fractions; no point is rounded to another."""
     monkeypatch.setattr(exponential, "_FINE", 0.6)
     X, y = some_rows(d, 20)
-    rows = ArrayRows(X, y, fit_intercept=False)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=False))
     what = prepared(rows, eta=1.0, penalty=3.0)
     draw, reach = _Draw(what, rows), math.ceil(what.radius / what.grid)
     points = [np.array(k) for k in itertools.product(range(-reach, reach + 1), repeat=d)]
@@ -176,7 +176,7 @@ def test_no_exponent_is_ever_negative(loss, kind):
 def test_the_envelope_holds_across_the_ball_where_second_derivatives_fall_as_fast_as_they_can():
     """Rows far on one side and one row far on the other, with the minimum at the edge of the ball."""
     X, y = np.ones((149, 1)), np.append(np.ones(148), -1.0)
-    rows = ArrayRows(X, y, fit_intercept=False)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=False))
     options = {"longest": 1.01, "penalty": 1e-3, "radius": 2.0, "localized": True}
     what = prepared(rows, eta=1000.0, centre=(7.0,), **options)
     draw, nearest = _Draw(what, rows), math.inf
@@ -192,7 +192,7 @@ def test_the_envelope_holds_across_the_ball_where_second_derivatives_fall_as_fas
 @pytest.mark.parametrize("fine", [2.0**-8, 0.6])
 def test_the_first_coin_never_needs_a_chance_above_one(fine, monkeypatch):
     monkeypatch.setattr(exponential, "_FINE", fine)
-    rows = ArrayRows(*some_rows(3), fit_intercept=False)
+    rows = ArrayRows(*some_rows(3), RowMap(fit_intercept=False))
     draw, most = _Draw(prepared(rows), rows), 0.0
     for pivot, scale in zip(draw._pivots, draw._scales, strict=True):
         d = np.arange(60 * scale)
@@ -202,7 +202,7 @@ def test_the_first_coin_never_needs_a_chance_above_one(fine, monkeypatch):
 
 def test_no_linear_function_falls_more_in_the_ball():
     rng = np.random.default_rng(0)
-    rows, largest = ArrayRows(*some_rows(2), fit_intercept=False), 0.0
+    rows, largest = ArrayRows(*some_rows(2), RowMap(fit_intercept=False)), 0.0
     what = prepared(rows, centre=(1.0, 2.0), localized=True, radius=2.0)
     draw = _Draw(what, rows)
     for _ in range(200):
@@ -220,7 +220,7 @@ def test_second_derivatives_are_as_exact_as_the_envelope_needs_in_whatever_units
     """Off by more, in any direction, the quadratic form would not be a lower bound."""
     X = np.array([[1.0, 0.25, 0.0], [1.0, 0.5, -0.125], [-0.5, 1.0, 1.0]])[np.arange(300) % 3] * unit
     y = np.where(np.arange(300) % 2 == 0, 1.0, -1.0)
-    rows = ArrayRows(X, y, fit_intercept=False)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=False))
     what = prepared(rows, longest=2 * unit, penalty=3.0 * unit**2, radius=0.5 / unit, inside=0.2 / unit, eta=50.0)
     draw = _Draw(what, rows)
     for at in (np.zeros(3), np.array([0.25, -0.5, 0.125]) / unit):
@@ -246,7 +246,7 @@ def test_the_bound_on_the_chance_of_a_proposal_is_one(d):
         X, y = some_rows(d, 300)
         if hard:
             X, y = np.eye(d)[np.arange(300) % d], np.where(np.arange(300) % 7 > 2, 1.0, -1.0)
-        rows = ArrayRows(X, y, fit_intercept=False)
+        rows = ArrayRows(X, y, RowMap(fit_intercept=False))
         radius = math.sqrt(math.log(2) / 0.05)
         what = prepared(rows, penalty=15.0, radius=1.25 * radius, inside=radius, eta=3.0)
         draw, bits, chances = _Draw(what, rows), SeededBits(0), []
@@ -273,7 +273,7 @@ def test_probabilities_of_neighbours_keep_the_cost(adjacency, centre, monkeypatc
         options = {} if centre is None else {"centre": (centre,), "localized": True, "radius": 1.5}
         logs = []
         for rows_X, rows_y in ((X, y), (X[1:], y[1:]) if adjacency == "zero-out" else (replaced, y)):
-            rows = ArrayRows(rows_X, rows_y, fit_intercept=False)
+            rows = ArrayRows(rows_X, rows_y, RowMap(fit_intercept=False))
             rows.n_rows = n
             what = prepared(rows, eta=1.5, adjacency=adjacency, **options)
             draw, reach = _Draw(what, rows), math.ceil(what.radius / what.grid)
@@ -294,7 +294,7 @@ def test_whatever_a_loss_returns_a_row_adds_no_more_than_the_range():
         def phi(self, margin):
             return np.where(np.abs(margin) > 0.3, -1e300 * np.sign(margin), np.nan)
 
-    rows = ArrayRows(np.ones((1, 1)), np.ones(1), fit_intercept=False)
+    rows = ArrayRows(np.ones((1, 1)), np.ones(1), RowMap(fit_intercept=False))
     calm = prepared(rows)
     draw = _Draw(calm, rows)
     vars(calm)["objective"] = replace(calm.objective, loss=Wild())

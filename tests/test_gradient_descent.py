@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import SeededBits
 from dpsk.penalties import L2
@@ -25,7 +25,7 @@ def problem(epsilon=1.0, n=2000, d=5, n_classes=None, adjacency="zero-out", seed
         else rng.integers(n_classes, size=n)
     )
     ledger = Ledger(Budget.of(epsilon, 1e-6, currency=GaussianDP()))
-    return PrivateData(ArrayRows(X, y, n_classes=n_classes), ledger, SeededBits(seed), adjacency=adjacency)
+    return PrivateData(ArrayRows(X, y, RowMap(n_classes=n_classes)), ledger, SeededBits(seed), adjacency=adjacency)
 
 
 def iterates(solver, data, loss=None, penalty=None, shape=None):
@@ -90,7 +90,7 @@ def test_momentum_repeats_the_last_step():
     """Without data in the way: noise is negligible and every gradient the same, so steps add up geometrically."""
     X, y = np.ones((1000, 1)), np.ones(1000)
     ledger = Ledger(Budget.of(1e8, 1e-6, currency=GaussianDP()))
-    data = PrivateData(ArrayRows(X, y, fit_intercept=False), ledger, SeededBits(0))
+    data = PrivateData(ArrayRows(X, y, RowMap(fit_intercept=False)), ledger, SeededBits(0))
     solver = GradientDescent(steps=4, momentum=0.5, step_size=1e-3, gradient_clip=1.0, average=1e-9)
     w = np.ravel(iterates(solver, data, penalty=L2(0.0), shape=(1,)))
     steps = np.diff([0, *w]) / (0.5e-3)  # the derivative of the logistic loss at 0 is -1/2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns
+from dpsk.data import ArrayRows, Columns, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, MarginLoss, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.queries import HessianSum
 from dpsk.testing import check_query
@@ -35,7 +35,7 @@ def test_sensitivity_with_data_norm():
 def placed(X, y):
     low, high = np.array([-1.0, 0.0, 2.0]), np.array([1.0, 4.0, 3.0])
     columns = Columns.within(low, high, 3).standardised(np.array([1.0, 20.0, 3.0]), np.array([0.3, -0.2, 0.0]))
-    return ArrayRows(X, y, columns=columns)
+    return ArrayRows(X, y, RowMap(columns=columns))
 
 
 @pytest.mark.parametrize("clip", [1e-3, 5.0])
@@ -47,7 +47,7 @@ def frobenius(rows, others, query, y=1.0, other_y=1.0):
     """How far replacing some rows moves the sum, in units of the promise of a leaving row."""
 
     def total(X, label):
-        return ArrayRows(X, np.full(len(X), label), fit_intercept=False).total(query)
+        return ArrayRows(X, np.full(len(X), label), RowMap(fit_intercept=False)).total(query)
 
     change = total(np.array(rows), y) - total(np.array(others), other_y)
     return np.linalg.norm(change.astype(float)) / query.sensitivity("zero-out").l2
@@ -155,14 +155,14 @@ def test_values_of_several_classes():
     X, y, w = rng.normal(size=(3000, 3)), rng.integers(3, size=3000), rng.normal(size=(4, 3))
     with_ones = np.hstack([X, np.ones((3000, 1))])
     query = HessianSum(loss, w, clip=HessianSum.largest(loss, 8.0))
-    got = ArrayRows(X, y, n_classes=3).total(query) * query.unit
+    got = ArrayRows(X, y, RowMap(n_classes=3)).total(query) * query.unit
     expected = [plain(Sigmoid(), with_ones, np.where(y == k, 1.0, -1.0), w[:, k]) / 3 for k in range(3)]
     assert np.abs(got - expected).max() < 1e-3 * np.abs(expected).max()
 
 
 def test_a_clipped_row_keeps_its_direction():
     query = HessianSum(Logistic(), np.zeros(2), clip=0.1)
-    got = ArrayRows(np.array([[3.0, 4.0]]), np.ones(1), fit_intercept=False).total(query) * query.unit
+    got = ArrayRows(np.array([[3.0, 4.0]]), np.ones(1), RowMap(fit_intercept=False)).total(query) * query.unit
     np.testing.assert_allclose(got, 0.1 * np.array([[9, 12], [12, 16]]) / 25, rtol=2e-3)
 
 
@@ -171,7 +171,7 @@ def test_nothing_is_clipped_at_the_largest_hessian():
     X = np.array([[0.6, 0.8]])
     for loss, w, y in ((Logistic(), np.zeros(2), [1.0]), (OneVsRest(Logistic(), 4), np.zeros((2, 4)), [0])):
         query = HessianSum(loss, w, clip=HessianSum.largest(loss, 1.0))
-        got = ArrayRows(X, np.array(y), n_classes=loss.n_classes, fit_intercept=False).total(query) * query.unit
+        got = ArrayRows(X, np.array(y), RowMap(n_classes=loss.n_classes, fit_intercept=False)).total(query) * query.unit
         assert np.linalg.norm(got) == pytest.approx(query.clip, rel=2e-3)
 
 
@@ -185,7 +185,7 @@ def test_the_same_bits_on_every_storage_order_and_chunking():
     assert np.array_equal(whole, whole.T)
     order = rng.permutation(6000)
     for rows in (
-        ArrayRows(np.asfortranarray(X), y, row_major=True),
+        ArrayRows(np.asfortranarray(X), y, RowMap(row_major=True)),
         ArrayRows(sp.csr_matrix(X), y),
         ArrayRows(X, y, chunk_rows=777),
         ArrayRows(X[order], y[order]),
@@ -204,7 +204,7 @@ def test_the_same_bits_with_standardised_columns():
 def test_empty_rows_add_nothing():
     query = HessianSum(Logistic(), np.zeros(3), clip=1.0)
     assert not ArrayRows(np.ones((3, 2)), np.ones(3)).subset(np.zeros(0, dtype=np.int64)).total(query).any()
-    assert not ArrayRows(np.zeros((3, 3)), np.ones(3), fit_intercept=False).total(query).any()
+    assert not ArrayRows(np.zeros((3, 3)), np.ones(3), RowMap(fit_intercept=False)).total(query).any()
 
 
 @pytest.mark.parametrize("loss", [Softmax(3), Hinge(), OneVsRest(Hinge(), 3)], ids=repr)

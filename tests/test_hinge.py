@@ -9,7 +9,7 @@ from mpmath import mpf
 from test_descent import GARBAGE
 from test_minimizers import data, example
 
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import Hinge, OneVsRest
 from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import Minimizer, hinge
@@ -27,7 +27,7 @@ class Problem:
 
     def __init__(self, loss, X, y, **options):
         defaults = {"clip": 0.4, "longest": 1.5, "penalty": 2.0}
-        self.rows = ArrayRows(X, y, n_classes=loss.n_classes, fit_intercept=options.pop("fit_intercept", True))
+        self.rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, fit_intercept=options.pop("fit_intercept", True)))
         self.options = defaults | options
         self.what = RegularizedSum(loss, len(y), self.rows.n_parameters, **self.options)
         (chunk,) = self.rows._chunks()
@@ -144,7 +144,7 @@ def test_moved_corners_find_the_minimum_of_many_rows_near_the_kink(monkeypatch):
     for rate in (0.02, 0.1):
         rng = np.random.default_rng(0)
         X, y = 0.3 * rng.normal(size=(3000, 5)), np.where(rng.random(3000) < rate, 1.0, -1.0)
-        rows = ArrayRows(X, y, data_norm=1.0)
+        rows = ArrayRows(X, y, RowMap(data_norm=1.0))
         what = Minimizer(Hinge(), 3000, 6, clip=0.85, longest=math.sqrt(2), penalty=0.3 * 3000)
         with np.errstate(all="ignore"):
             what.over(rows, SeededBits(0))

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from row_changes import fractions
 
-from dpsk.data import ArrayRows, RawRows
+from dpsk.data import ArrayRows, RawRows, RowMap
 from dpsk.mechanisms import Gaussian
 from dpsk.queries import Magnitudes, Positions, RowNorms
 from dpsk.testing import check_mechanism, check_query
@@ -129,7 +129,7 @@ def test_every_row_is_counted_once():
 
 def test_norms_are_those_of_the_rows():
     X = np.array([[3.0, 4.0], [3.0, -4.0], [0.3, 0.4], [6.0, 8.0]])
-    counts = ArrayRows(X, np.ones(4), fit_intercept=False).total(RowNorms())
+    counts = ArrayRows(X, np.ones(4), RowMap(fit_intercept=False)).total(RowNorms())
     # a norm is rounded up by 2^-40: 5 and 10 lie well within their bins
     expected = np.zeros_like(counts)
     for norm in (5, 5, 0.5 * (1 - 1e-5), 10):  # 0.3 and 0.4 are truncated

@@ -3,7 +3,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, MarginLoss, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import Sensitivity
 from dpsk.queries import LossesAlong
@@ -92,7 +92,7 @@ def test_sums_are_the_clipped_losses_up_to_the_grid(loss, clip):
     n = 9000
     X = rng.normal(size=(n, 1)) * 10.0 ** rng.uniform(-2, 3, (n, 1))
     y = rng.choice([-1.0, 1.0], n)
-    rows = ArrayRows(X, y, fit_intercept=False, chunk_rows=n)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=False), chunk_rows=n)
     line = LossesAlong(loss, np.array([0.5]), np.array([0.25]), [0, 1, -3, 1e-3], clip=clip)
     got = rows.total(line) * line.unit
     (chunk,) = rows._chunks()

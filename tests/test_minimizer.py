@@ -10,7 +10,7 @@ from mpmath import mpf
 from row_changes import fractions
 from test_minimizers import example
 
-from dpsk.data import ArrayRows, Columns, PrivateData, RawRows
+from dpsk.data import ArrayRows, Columns, PrivateData, RawRows, RowMap
 from dpsk.encodings.standardization import find_ranges, standardise
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import Gaussian, NormGamma, SeededBits, Sensitivity
@@ -60,7 +60,7 @@ def reached(what, X, y, other_x, other_y):
     """Return the fractions of the promised norms that leaving and replacing the first row reach."""
 
     def rows(X, y):
-        return ArrayRows(X, y, n_classes=what.objective.n_classes, fit_intercept=False)
+        return ArrayRows(X, y, RowMap(n_classes=what.objective.n_classes, fit_intercept=False))
 
     left = rows(X[1:], y[1:])  # not a row of zeros, which has a loss
     left.n_rows = len(y)
@@ -134,7 +134,7 @@ def test_check_query(loss):
     """n stays what it is when a row leaves: it is public."""
 
     def make_rows(X, y):
-        rows = ArrayRows(X, y, n_classes=loss.n_classes)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
         rows.n_rows = 20
         return rows
 
@@ -193,7 +193,7 @@ def test_no_row_is_steeper_at_a_minimum_than_the_bound(loss):
         X = np.tile([1.0, 0.0], (n, 1)) if agree else rng.normal(size=(n, 2))
         y = np.ones(n) if loss.n_classes is None else np.zeros(n, int)
         what = Minimizer(loss, n, 2, clip=1e3, longest=1.0, penalty=penalty)
-        rows = ArrayRows(X, y, n_classes=loss.n_classes, fit_intercept=False, data_norm=1.0)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, fit_intercept=False, data_norm=1.0))
         norms = np.linalg.norm(weights(what, rows), axis=0)
         assert norms.max() <= what.objective.farthest + what.near
         assert np.abs(what.objective.one.slope(what.near - norms)).max() <= what.moved * penalty
@@ -217,7 +217,7 @@ def test_every_storage_and_chunking_gives_the_same_bits(loss, method):
         (sp.csr_matrix, {"chunk_rows": 17}),
         (np.asfortranarray, {"chunk_rows": 7}),
     ):
-        rows = ArrayRows(store(X), y, n_classes=loss.n_classes, columns=centred, **options)
+        rows = ArrayRows(store(X), y, RowMap(n_classes=loss.n_classes, columns=centred), **options)
         results.append(found(minimizer(loss, rows, penalty=20.0, method=method), rows).tobytes())
     assert len(set(results)) == 1
 
@@ -274,9 +274,9 @@ def test_standardisation_spends_pure_epsilon_of_the_same_budget(adjacency):
     X, y = example(Logistic(), 400)
     ledger = Ledger(Budget.of(1.0, 0.0, currency=PureDP()))
     columns = find_ranges(PrivateData(RawRows(X), ledger, SeededBits(0), adjacency=adjacency), through_zero=False)
-    placed = ArrayRows(X, y, columns=columns, fit_intercept=False)
+    placed = ArrayRows(X, y, RowMap(columns=columns, fit_intercept=False))
     standardise(PrivateData(placed, ledger, SeededBits(1), adjacency=adjacency), columns, centred=True)
-    private = PrivateData(ArrayRows(X, y, columns=columns), ledger, SeededBits(2), adjacency=adjacency)
+    private = PrivateData(ArrayRows(X, y, RowMap(columns=columns)), ledger, SeededBits(2), adjacency=adjacency)
     list(OutputPerturbation().iterates(private, Logistic(), L2(1e-4), (5,)))
     spent = [release.count * release.cost for release in ledger.releases]
     assert [release.label for release in ledger.releases][-1] == "minimum"

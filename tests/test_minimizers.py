@@ -11,7 +11,7 @@ from mpmath import mpf
 from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
-from dpsk.data import ArrayRows, Columns, PrivateData
+from dpsk.data import ArrayRows, Columns, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.minimizers import Minimizer, PerturbedMinima
@@ -98,7 +98,7 @@ def explicit(what, X, labels, columns, b):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_minimum_is_the_one_that_is_defined(loss, columns, store):
     X, y = example(loss)
-    rows = ArrayRows(store(X), y, n_classes=loss.n_classes, columns=COLUMNS[columns])
+    rows = ArrayRows(store(X), y, RowMap(n_classes=loss.n_classes, columns=COLUMNS[columns]))
     what = prepare(loss, rows, shift=1e-5)
     found = Solved(what, rows, normals(what))
     for k in range(what.objective.shape[1]):
@@ -166,7 +166,7 @@ def test_the_true_gradient_is_within_the_tolerance(loss, kind):
     X, y = data(kind, loss)
     for options in ({}, {"penalty": 0.02}, {"clip": 1e-9}, {"fit_intercept": False, "shift": 1e-10}):
         intercept = options.pop("fit_intercept", True)
-        rows = ArrayRows(X, y, n_classes=loss.n_classes, fit_intercept=intercept)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, fit_intercept=intercept))
         what = prepare(loss, rows, **options)
         found = Solved(what, rows, normals(what))
         lost = math.sqrt(what.objective.shape[0]) * what._unit / 2
@@ -180,7 +180,7 @@ def test_gradients_are_computed_to_within_the_error(loss, kind):
     X, y = data(kind, loss)
     rng = np.random.default_rng(3)
     for columns in (None, CENTRED):
-        rows = ArrayRows(X, y, n_classes=loss.n_classes, columns=columns)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, columns=columns))
         what = prepare(loss, rows, penalty=1e-3, clip=1.5)
         bound = what._error - math.sqrt(what.objective.shape[0]) * what._unit / 2
         for size in (1e-9, 1.0, 50.0):
@@ -226,7 +226,7 @@ def test_a_solver_is_asked_for_as_much_less_than_the_tolerance_as_rounding_may_h
 @pytest.mark.parametrize("p", [100, 5000])
 def test_gradients_are_computed_to_within_the_error_at_the_weights_that_are_released(p):
     """Many weights of one size lie on a coarser grid: the penalty has to be that of the point on it."""
-    rows = ArrayRows(np.eye(2, p) + 0.5, np.array([1.0, -1.0]), fit_intercept=False)
+    rows = ArrayRows(np.eye(2, p) + 0.5, np.array([1.0, -1.0]), RowMap(fit_intercept=False))
     what = prepare(Logistic(), rows, clip=1e-3)
     bound = what._error - math.sqrt(p) * what._unit / 2
     b = what._sigma * what._unit * normals(what)
@@ -278,7 +278,7 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), OneVsRest(Logistic(), 3)], ids=repr)
 def test_hessians_are_nearly_the_derivatives_of_gradients(loss, columns):
     X, y = example(loss, 600)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes, columns=COLUMNS[columns])
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, columns=COLUMNS[columns]))
     what = prepare(loss, rows, clip=1.0)
     objectives, w = SumOverRows(what.objective, rows, np.zeros(what.objective.shape)), 0.3 * normals(what)
     none = np.zeros(what.objective.shape[1])
@@ -300,13 +300,13 @@ def test_a_row_moves_minima_no_further_than_its_gradients_over_the_penalty(loss)
     other = -y[0] if loss.n_classes is None else (y[0] + 1) % 3
     reached = 0.0
     for penalty, clip, seed in ((0.3, 0.4, 0), (0.3, 5.0, 1), (300.0, 0.4, 2), (300.0, 1e-3, 3)):
-        full = ArrayRows(X, y, n_classes=loss.n_classes)
+        full = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
         what = prepare(loss, full, penalty=penalty, clip=clip, shift=1e-5)
         w = Solved(what, full, b := normals(what, seed)).w
         error = 2 * what.tolerance / penalty
         changes = {
-            1: ArrayRows(X[1:], y[1:], n_classes=loss.n_classes),
-            2: ArrayRows(X, np.append(other, y[1:]), n_classes=loss.n_classes),
+            1: ArrayRows(X[1:], y[1:], RowMap(n_classes=loss.n_classes)),
+            2: ArrayRows(X, np.append(other, y[1:]), RowMap(n_classes=loss.n_classes)),
         }
         for times, rows in changes.items():
             moved = np.linalg.norm(Solved(what, rows, b).w - w, axis=0).max()
@@ -321,7 +321,7 @@ def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):
     """One weight: the density of b where the gradient is that of the library, times its own derivative."""
     X, y = np.array([[1.5], [1.5], [-1.0]]), np.ones(3)
     fewer = (X[:2], y[:2]) if adjacency == "zero-out" else (X, np.array([1.0, 1.0, -1.0]))
-    rows, neighbour = (ArrayRows(*xy, fit_intercept=False) for xy in ((X, y), fewer))
+    rows, neighbour = (ArrayRows(*xy, RowMap(fit_intercept=False)) for xy in ((X, y), fewer))
     largest = 0.0
     for strength in (0.3, 1.0, 3.0):
         what = prepare(loss, rows, strength=strength, shift=1e-5, clip=1.2, penalty=1.0, adjacency=adjacency)
@@ -345,7 +345,7 @@ def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_scales_of_both_noises(loss, adjacency):
     X, y = example(loss)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes)
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
     for options in ({}, {"strength": 0.01, "shift": 1e-4}, {"clip": 1e-20}, {"penalty": 1e4}, {"clip": 90.0}):
         what = prepare(loss, rows, adjacency=adjacency, **options)
         (p, k), cost = what.objective.shape, what.cost
@@ -381,7 +381,9 @@ def test_a_coarse_b_costs_tolerance_and_noise(monkeypatch):
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_released_values_spread_as_promised(loss, adjacency):
     """Where rows hardly count the minimum is -b/penalty. Fails with probability 1e-9 at most; 2/3 and 3/2 are seen."""
-    rows = ArrayRows(np.ones((1, 39)), np.zeros(1, int) if loss.n_classes else np.ones(1), n_classes=loss.n_classes)
+    rows = ArrayRows(
+        np.ones((1, 39)), np.zeros(1, int) if loss.n_classes else np.ones(1), RowMap(n_classes=loss.n_classes)
+    )
     for options, which in (({"strength": 1e-6}, "b"), ({"shift": 1e-7}, "cover")):
         what = prepare(loss, rows, clip=1e-6, adjacency=adjacency, **options)
         change = 1e-6 * (2 if adjacency == "replace" else 1)
@@ -417,7 +419,7 @@ class Watched:
 
 def door(loss=LOSSES[0], share=0.9, adjacency="zero-out"):
     X, y = example(loss)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes)
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
     n_minima, replaced = loss.n_classes or 1, adjacency == "replace"
     currency = ObjectiveDP.plan(2.0, 1e-6, 1.0, n_minima, replaced=replaced)
     ledger = Ledger(Budget.of(2.0, 1e-6, currency=currency))

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from row_changes import fractions
 
-from dpsk.data import ArrayRows, Columns
+from dpsk.data import ArrayRows, Columns, RowMap
 from dpsk.data.grid import UNIT_BITS
 from dpsk.mechanisms import Gaussian
 from dpsk.queries import Moments
@@ -18,7 +18,7 @@ D = 4
 def placed(X, **options):
     X = sp.csr_matrix(X) if options.pop("sparse", False) else np.asarray(X)
     d = X.shape[1]
-    return ArrayRows(X, np.ones(X.shape[0]), columns=Columns.within(-1, 1, d), fit_intercept=False, **options)
+    return ArrayRows(X, np.ones(X.shape[0]), RowMap(columns=Columns.within(-1, 1, d), fit_intercept=False), **options)
 
 
 def check_moments(query, make, trials=100, seed=0):
@@ -104,7 +104,7 @@ def test_sums_are_in_units_of_the_bounds():
     X = np.array([[5.0, 2005.0], [-2.5, 1990.0]])
     columns = Columns.within([-1, 1990], [10, 2020], 2)
     query = Moments(2, clip=2.0)
-    sums = ArrayRows(X, np.ones(2), columns=columns, fit_intercept=False).total(query) * query.unit
+    sums = ArrayRows(X, np.ones(2), RowMap(columns=columns, fit_intercept=False)).total(query) * query.unit
     np.testing.assert_allclose(sums, [0.4, 0.5, 0.25 + 0.01, 0.25], rtol=0, atol=3e-5)  # -2.5 is clipped to -1
 
 
@@ -153,7 +153,9 @@ def test_dense_and_sparse_rows_have_the_same_sums(tmp_path):
     for clip in (0.1, 1.0, 10.0):
         query = Moments(D, clip=clip)
         sums = [placed(X).total(query), placed(X, sparse=True).total(query), placed(X, chunk_rows=77).total(query)]
-        rows = ArrayRows(mapped, np.ones(9000), columns=Columns.within(-1, 1, D), fit_intercept=False, chunk_rows=1000)
+        rows = ArrayRows(
+            mapped, np.ones(9000), RowMap(columns=Columns.within(-1, 1, D), fit_intercept=False), chunk_rows=1000
+        )
         assert all(np.array_equal(sums[0], s) for s in [*sums, rows.total(query)])
 
 
@@ -172,7 +174,7 @@ def test_squares_are_truncated_to_the_grid_and_their_norms_are_not_too_short(spa
     for row, norm in zip(expected, squares.norm, strict=True):
         true = math.sqrt(sum(v * v for v in row)) / 2**18
         assert true <= norm <= true * (1 + 1e-11)
-    before = ArrayRows(sp.csr_matrix(X) if sparse else X, np.ones(300), columns=Columns.within(-1, 1, 3))
+    before = ArrayRows(sp.csr_matrix(X) if sparse else X, np.ones(300), RowMap(columns=Columns.within(-1, 1, 3)))
     assert np.array_equal(entries, (lambda u: u.toarray() if sparse else u)(next(iter(before._chunks())).units) * 2**18)
 
 
@@ -180,8 +182,8 @@ def test_rows_with_an_intercept_or_an_offset_cannot_be_squared():
     X, y, columns = sp.csr_matrix(np.eye(2)), np.ones(2), Columns.within(-1, 1, 2)
     centred = columns.standardised(np.ones(2), np.ones(2))
     for rows in (
-        ArrayRows(X, y, columns=columns, fit_intercept=True),
-        ArrayRows(X, y, columns=centred, fit_intercept=False),
+        ArrayRows(X, y, RowMap(columns=columns, fit_intercept=True)),
+        ArrayRows(X, y, RowMap(columns=centred, fit_intercept=False)),
     ):
         with pytest.raises(ValueError, match="offset and intercept"):
             next(iter(rows._chunks())).squared()
@@ -190,10 +192,10 @@ def test_rows_with_an_intercept_or_an_offset_cannot_be_squared():
 def test_moments_of_rows_that_are_not_just_placed_are_refused():
     X, y, columns = sp.csr_matrix(np.eye(2)), np.ones(2), Columns.within(-1, 1, 2)
     refused = [
-        ArrayRows(X, y, columns=columns, fit_intercept=True),
-        ArrayRows(X, y, columns=columns.standardised(np.ones(2), np.ones(2)), fit_intercept=False),
-        ArrayRows(X, y, columns=columns.standardised(np.full(2, 3.0), None), fit_intercept=False),
-        ArrayRows(X, y, fit_intercept=False),
+        ArrayRows(X, y, RowMap(columns=columns, fit_intercept=True)),
+        ArrayRows(X, y, RowMap(columns=columns.standardised(np.ones(2), np.ones(2)), fit_intercept=False)),
+        ArrayRows(X, y, RowMap(columns=columns.standardised(np.full(2, 3.0), None), fit_intercept=False)),
+        ArrayRows(X, y, RowMap(fit_intercept=False)),
     ]
     for rows in refused:
         with pytest.raises(ValueError, match="moments are taken of placed columns"):
@@ -218,7 +220,7 @@ def test_clip_is_validated(clip):
 @pytest.mark.parametrize("clip", [0.3, 1.0, 2.0])
 def test_moments_pass_check_query(clip):
     def rows(X, y):
-        return ArrayRows(X, y, columns=Columns.within(-1, 1, D), fit_intercept=False)
+        return ArrayRows(X, y, RowMap(columns=Columns.within(-1, 1, D), fit_intercept=False))
 
     assert check_query(Moments(D, clip=clip), n_features=D, make_rows=rows) > 0.99
 

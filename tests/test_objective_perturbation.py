@@ -11,7 +11,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from dpsk import BudgetExhausted, DPLinearSVC, DPLogisticRegression, ObjectivePerturbationClassifier
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.estimators.default_classifiers import PRECISE
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
@@ -36,7 +36,7 @@ def problem(epsilon=1.0, n=2000, d=5, n_classes=None, adjacency="zero-out", seed
         else rng.integers(n_classes, size=n)
     )
     cap = cap or budget(epsilon, n_classes or 1, adjacency == "replace")
-    return PrivateData(ArrayRows(X, y, n_classes=n_classes), Ledger(cap), SeededBits(seed), adjacency=adjacency)
+    return PrivateData(ArrayRows(X, y, RowMap(n_classes=n_classes)), Ledger(cap), SeededBits(seed), adjacency=adjacency)
 
 
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge()], ids=lambda loss: type(loss).__name__)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import dpsk.solvers.output_perturbation as module
 from dpsk import BudgetExhausted, OutputPerturbationLogisticRegression, OutputPerturbationSVC, PrivacyLedger
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax, SquaredHinge
 from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import Minimizer, TiltedSum
@@ -46,7 +46,7 @@ def problem(cap, n=2000, n_classes=None, adjacency="zero-out", seed=0):
         if n_classes is None
         else rng.integers(n_classes, size=n)
     )
-    return PrivateData(ArrayRows(X, y, n_classes=n_classes), Ledger(cap), SeededBits(seed), adjacency=adjacency)
+    return PrivateData(ArrayRows(X, y, RowMap(n_classes=n_classes)), Ledger(cap), SeededBits(seed), adjacency=adjacency)
 
 
 def test_pure_noise_in_many_columns_is_warned_about():

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dpsk.data import ArrayRows, PrivateData, Query, Sealed
+from dpsk.data import ArrayRows, PrivateData, Query, RowMap, Sealed
 from dpsk.losses import Logistic, Softmax
 from dpsk.mechanisms import ArgMin, Gaussian, Laplace, NoisyMin, SeededBits, Sensitivity, SystemBits
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, Ledger, PureDP
@@ -274,7 +274,7 @@ def test_a_query_for_weights_of_another_size_spends_nothing():
 
 
 def test_weights_of_another_shape_are_refused_by_their_shape():
-    rows = ArrayRows(np.ones((3, 3)), np.array([0, 1, 2]), n_classes=3)
+    rows = ArrayRows(np.ones((3, 3)), np.array([0, 1, 2]), RowMap(n_classes=3))
     data = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
     for loss, shape in ((Logistic(), (4, 1)), (Softmax(3), (4,)), (Softmax(3), (4, 2))):
         with pytest.raises(ValueError, match="takes weights of shape"):
@@ -308,7 +308,7 @@ def test_one_row_is_bounded_whatever_a_loss_returns(what):
 
 def test_floating_point_errors_of_some_row_stay_inside():
     """Whether a row overflows must not be visible, not even where the caller turns such warnings into errors."""
-    rows = ArrayRows(np.array([[1e300], [1e-300]]), np.array([0, 1]), n_classes=2)
+    rows = ArrayRows(np.array([[1e300], [1e-300]]), np.array([0, 1]), RowMap(n_classes=2))
     data = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
     with np.errstate(all="raise"):
         for query in (
@@ -322,7 +322,7 @@ def test_floating_point_errors_of_some_row_stay_inside():
 
 
 def test_a_choice_is_made_along_one_axis_only():
-    rows = ArrayRows(np.ones((3, 3)), np.array([0, 1, 2]), n_classes=3)
+    rows = ArrayRows(np.ones((3, 3)), np.array([0, 1, 2]), RowMap(n_classes=3))
     data = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6)), SeededBits(0))
     sealed = data.measure(GradientSum(Softmax(3), np.zeros((4, 3)), clip=1.0))
     for mechanism in (ArgMin(0.01), NoisyMin(0.01)):

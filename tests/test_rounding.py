@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from mpmath import mpf
 
-from dpsk.data import ArrayRows, Columns
+from dpsk.data import ArrayRows, Columns, RowMap
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
 from dpsk.minimizers.regularized import two_parts
@@ -169,7 +169,7 @@ def test_random_rows_of_all_sizes(loss):
         X[rng.random(X.shape) < 0.2] = 0
         columns = CENTRED if trial % 2 else None
         store = sp.csr_matrix if trial >= 2 else np.asarray
-        rows = ArrayRows(store(X), labels(loss, rng, n), n_classes=loss.n_classes, columns=columns)
+        rows = ArrayRows(store(X), labels(loss, rng, n), RowMap(n_classes=loss.n_classes, columns=columns))
         for clip, longest in ((0.4, 1.5), (1e-9, 1.5), (2.0**-99, 2.0**-99), (2.0**99, 2.0**99), (30.0, 1.0)):
             for kind in kinds(3, True):
                 penalty = 10.0 ** rng.uniform(-1, 1) * n * clip * longest  # margins of the longest row of about 1
@@ -184,7 +184,7 @@ def test_random_rows_of_all_sizes(loss):
 def test_thousands_of_columns_and_scores_that_cancel(loss):
     rng, p = np.random.default_rng(3), 3000
     X = np.sign(rng.normal(size=(2, p))) * (1 + rng.random((2, p)) * 1e-9)
-    rows = ArrayRows(X, labels(loss, rng, 2), n_classes=loss.n_classes, fit_intercept=False)
+    rows = ArrayRows(X, labels(loss, rng, 2), RowMap(n_classes=loss.n_classes, fit_intercept=False))
     for kind in kinds(p, False)[1::3]:
         what = kind(loss, 2, p, clip=0.7, longest=1.0, penalty=1.0)
         w = weights(what, rng, 2.0)
@@ -198,7 +198,7 @@ def test_thousands_of_columns_and_scores_that_cancel(loss):
 def reached(n, loss, at, **options):
     """Return the largest part of the bound for n equal rows, whose errors add up, at margins about ``at``."""
     x = np.rint(np.array([0.3, -0.7, 0.55]) * 2.0**18) * 2.0**-18  # as it is on the grid
-    rows, largest = ArrayRows(np.tile(x, (n, 1)), np.ones(n), fit_intercept=False), 0.0
+    rows, largest = ArrayRows(np.tile(x, (n, 1)), np.ones(n), RowMap(fit_intercept=False)), 0.0
     longest = 0.9 * np.linalg.norm(x)  # so that a score is rounded twice
     what = RegularizedSum(loss, n, 3, **{"longest": longest, "penalty": 1e-3} | options)
     for seed in range(60):
@@ -254,7 +254,7 @@ def test_lengths_of_a_million_weights_are_covered():
     Rows of zeros are pulled by the attack alone, and weights that are all alike leave one number to compute.
     """
     n, p, loss = 4, 10**6, OneVsRest(Logistic(), 3)
-    rows = ArrayRows(sp.csr_matrix((n, p)), np.zeros(n, dtype=int), n_classes=3, fit_intercept=False)
+    rows = ArrayRows(sp.csr_matrix((n, p)), np.zeros(n, dtype=int), RowMap(n_classes=3, fit_intercept=False))
     what = AttackedSum(loss, n, p, clip=1e3, longest=1e-3, penalty=1e9, radius=1.0, norm=2, constant=False)
     largest = 0.0
     for v in (0.1, 0.3, 0.7):

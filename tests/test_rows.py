@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from dpsk.data import ArrayRows, Chunk, Columns
+from dpsk.data import ArrayRows, Chunk, Columns, RowMap
 from dpsk.data.grid import weights_on_grid
 from dpsk.data.rows import Line
 from dpsk.losses import Logistic, OneVsRest, Softmax
@@ -113,7 +113,7 @@ def test_sums_are_close_to_plain_floating_point(fit_intercept):
     X, y = _example(5000, 10)
     w = np.random.default_rng(3).normal(size=10 + fit_intercept) * 0.3
     X1 = np.hstack([X, np.ones((5000, 1))]) if fit_intercept else X
-    rows = ArrayRows(X, y, fit_intercept=fit_intercept)
+    rows = ArrayRows(X, y, RowMap(fit_intercept=fit_intercept))
     gradients = Logistic().derivative(X1 @ w, y)[:, None] * X1
     gradients *= np.minimum(1, 2.0 / np.linalg.norm(gradients, axis=1))[:, None]
     query = GradientSum(Logistic(), w, clip=2.0)
@@ -168,7 +168,9 @@ def test_data_norm_bounds_every_row_and_leaves_short_rows_alone(sparse, fit_inte
     X = rng.normal(size=(500, 6)) * 10.0 ** rng.uniform(-2, 8, (500, 1))
     X[0] = 1e300
     X[1] = 0
-    rows = ArrayRows(sp.csr_matrix(X) if sparse else X, np.ones(500), fit_intercept=fit_intercept, data_norm=2.0)
+    rows = ArrayRows(
+        sp.csr_matrix(X) if sparse else X, np.ones(500), RowMap(fit_intercept=fit_intercept, data_norm=2.0)
+    )
     (chunk,) = rows._chunks()
     units = chunk.units.toarray() if sparse else chunk.units
     held = units * chunk.scale[:, None]
@@ -177,7 +179,7 @@ def test_data_norm_bounds_every_row_and_leaves_short_rows_alone(sparse, fit_inte
     long = np.linalg.norm(np.minimum(np.abs(X), 1e100), axis=1) > 2
     assert norms[long].min() > 2.0 * (1 - 1e-4)
     np.testing.assert_allclose(held[~long], X[~long], atol=2.0 * 2**-17)
-    free = ArrayRows(X, np.ones(500), fit_intercept=fit_intercept)
+    free = ArrayRows(X, np.ones(500), RowMap(fit_intercept=fit_intercept))
     (chunk,) = free._chunks()
     np.testing.assert_array_equal(held[~long], (chunk.units * chunk.scale[:, None])[~long])
 
@@ -229,14 +231,14 @@ def test_the_input_is_not_written_to():
     X.flags.writeable = False
     matrix.data.flags.writeable = False
     for data in (X, matrix):
-        ArrayRows(data, np.ones(50), data_norm=1.0)
+        ArrayRows(data, np.ones(50), RowMap(data_norm=1.0))
 
 
 def test_softmax_sums_do_not_depend_on_chunks():
     X, _ = _example(10_000, 8)
     y = np.random.default_rng(9).integers(5, size=10_000)
     line = LossesAlong(Softmax(5), np.zeros((9, 5)), np.random.default_rng(1).normal(size=(9, 5)), range(4), clip=3.0)
-    sums = [ArrayRows(X, y, n_classes=5, chunk_rows=c).total(line) for c in (10_000, 3333)]
+    sums = [ArrayRows(X, y, RowMap(n_classes=5), chunk_rows=c).total(line) for c in (10_000, 3333)]
     assert np.array_equal(*sums)
 
 
@@ -248,7 +250,7 @@ def test_rows_one_by_one_give_the_same_bits_for_any_number_of_classes(n_classes)
     w, step = rng.normal(size=(2, 9, n_classes))
     for loss in (Softmax(n_classes), OneVsRest(Logistic(), n_classes)):
         for query in (GradientSum(loss, w, clip=0.3), LossesAlong(loss, w, step, range(3), clip=3.0)):
-            sums = [ArrayRows(X, y, n_classes=n_classes, chunk_rows=c).total(query) for c in (300, 1)]
+            sums = [ArrayRows(X, y, RowMap(n_classes=n_classes), chunk_rows=c).total(query) for c in (300, 1)]
             assert np.array_equal(*sums)
 
 
@@ -367,7 +369,7 @@ def test_remembered_scores_are_those_of_fresh_rows(kind, seed, products):
     options = dict(options)
     if options.pop("columns", False):
         options["columns"] = Columns.within(-2, 2, 4).standardised(np.full(4, 1.5), np.full(4, 0.3))
-    rows = ArrayRows(store(X), y, n_classes=n_classes, **options)
+    rows = ArrayRows(store(X), y, RowMap(n_classes=n_classes), **options)
     (chunk,) = rows._chunks()
     shape = (rows.n_parameters, *(() if n_classes is None else (n_classes,)))
     loss = Logistic() if n_classes is None else Softmax(n_classes)

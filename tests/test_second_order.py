@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sampled_problem import budget_of, releases
 
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, sum_of_classes
 from dpsk.mechanisms import AboveThreshold, Gaussian, SeededBits, SymmetricGaussian
 from dpsk.penalties import L2, Bounded
@@ -493,7 +493,7 @@ def test_no_hessian_has_smaller_eigenvalues_than_the_certificate_thinks_possible
     ):
         known = Constants.of(loss, L2(0.0), longest)
         query = HessianSum(loss, w, clip=known.hessian)
-        total = ArrayRows(rows, y, n_classes=loss.n_classes, fit_intercept=False).total(query)
+        total = ArrayRows(rows, y, RowMap(n_classes=loss.n_classes, fit_intercept=False)).total(query)
         smallest = np.linalg.eigvalsh(total * query.unit / len(rows)).min()
         assert smallest >= -known.concavity * (1 + 1e-12)
         if isinstance(one, Sigmoid):  # and not much larger ones

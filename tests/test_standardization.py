@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, PrivateData, RawRows
+from dpsk.data import ArrayRows, Columns, PrivateData, RawRows, RowMap
 from dpsk.encodings.standardization import MOMENT_SHARE, RANGE_SHARE, SCALE_POWER, find_ranges, standardise
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
@@ -21,7 +21,7 @@ def raw(X, epsilon=1e6, ledger=None, seed=0, adjacency="zero-out"):
 
 
 def placed(X, columns, epsilon=1e6, ledger=None, seed=0, adjacency="zero-out"):
-    rows = ArrayRows(X, np.ones(X.shape[0]), columns=columns, fit_intercept=False)
+    rows = ArrayRows(X, np.ones(X.shape[0]), RowMap(columns=columns, fit_intercept=False))
     return PrivateData(rows, ledger or ledger_of(epsilon), SeededBits(seed), adjacency=adjacency)
 
 
@@ -251,7 +251,7 @@ def test_the_typical_norm_is_that_of_most_rows(entries, norm):
 @pytest.mark.parametrize("length", [1e-3, 1.0, 1e6])
 def test_the_typical_norm_of_normal_rows_is_near_their_length(length):
     X = np.random.default_rng(0).normal(size=(N, 25)) * length / 5
-    data = PrivateData(ArrayRows(X, np.ones(N), fit_intercept=False), ledger_of(1e6), SeededBits(0))
+    data = PrivateData(ArrayRows(X, np.ones(N), RowMap(fit_intercept=False)), ledger_of(1e6), SeededBits(0))
     assert 0.8 * length < typical_norm(data) < 1.25 * length
 
 

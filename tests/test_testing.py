@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 from noisy_descent import NoisyDescent
 
-from dpsk.data import ArrayRows, PrivateData
+from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.testing import check_loss, check_rows, check_solver, find_peeks
 from dpsk.testing.common import places
@@ -44,7 +44,7 @@ def test_check_rows_catches(what):
             X, y = X[1:], y[1:]
         if what == "no intercept":
             fit_intercept = False
-        return ArrayRows(X, y, n_classes=n_classes, fit_intercept=fit_intercept)
+        return ArrayRows(X, y, RowMap(n_classes=n_classes, fit_intercept=fit_intercept))
 
     with pytest.raises(AssertionError):
         check_rows(make)

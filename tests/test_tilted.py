@@ -14,7 +14,7 @@ from test_descent import GARBAGE
 from test_minimizer import found, labels, other_label, reached, weights, without_first
 from test_minimizers import COLUMNS, KINDS, STORES, data, example, longest_column
 
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, SquaredHinge
 from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import Minimizer, TiltedSum
@@ -55,7 +55,7 @@ def explicit(what, X, y, w):
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_minimum_is_the_one_that_is_defined(loss, tilt):
     X, y = example(loss)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes)
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
     what = of_rows(loss, rows, tilt)
     w = weights(what, rows)
     for k in range(w.shape[1]):
@@ -150,7 +150,7 @@ def test_random_rows_of_any_size_stay_within_the_sensitivity(loss):
 @pytest.mark.parametrize("loss", LOSSES[:4], ids=repr)
 def test_check_query(loss):
     def make_rows(X, y):
-        rows = ArrayRows(X, y, n_classes=loss.n_classes)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
         rows.n_rows = 20
         return rows
 
@@ -164,12 +164,14 @@ def test_a_row_that_left_counts_as_one_without_a_loss():
     what = tilted(Logistic(), 30, 4, 5.0, penalty=30.0)
     total = {}
     for name, X_, y_, n in (("left", X[1:], y[1:], 30), ("nothing", without_first(X), y, 30)):
-        rows = ArrayRows(X_, y_, fit_intercept=False)
+        rows = ArrayRows(X_, y_, RowMap(fit_intercept=False))
         rows.n_rows = n
         total[name] = weights(what, rows)
     # a row of zeros has the loss at 0, and so a larger weight
     assert np.linalg.norm(total["nothing"]) < np.linalg.norm(total["left"]) - 2 * what.near
-    change = found(what, ArrayRows(X, y, fit_intercept=False)) - np.rint(total["left"][:, 0] / what.unit).astype(int)
+    change = found(what, ArrayRows(X, y, RowMap(fit_intercept=False))) - np.rint(
+        total["left"][:, 0] / what.unit
+    ).astype(int)
     fractions(what, "zero-out", change)
 
 
@@ -301,7 +303,7 @@ def test_gradients_are_computed_to_within_the_error(loss, kind):
     X, y = data(kind, loss)
     X, y, rng = X[:15], y[:15], np.random.default_rng(3)
     for tilt, clip in ((5.0, 0.4), (100.0, 1.5), (1e6, 1.5)):
-        rows = ArrayRows(X, y, n_classes=loss.n_classes)
+        rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
         what = of_rows(loss, rows, tilt, clip=clip).objective
         for size in (1e-9, 1.0, 3 * what.n_rows * what.clip / what.penalty):
             w = rng.normal(size=what.shape)
@@ -372,7 +374,7 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp
 def test_hessians_are_nearly_the_derivatives_of_gradients_and_within_the_smoothness(loss, columns):
     """beta + tilt L^2 (Lowy & Razaviyayn 2021, Lemma 5.3) is the bound."""
     X, y = example(loss, 600)
-    rows = ArrayRows(X, y, n_classes=loss.n_classes, columns=COLUMNS[columns])
+    rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes, columns=COLUMNS[columns]))
     what = of_rows(loss, rows, 2.0, clip=1.0).objective
     objectives, w = what.over(rows), 0.3 * np.random.default_rng(0).normal(size=what.shape)
     none = np.zeros(what.shape[1])

@@ -464,6 +464,7 @@ class Door:
         """Return these rows behind the door."""
         return PrivateData(rows, self._ledger, self._bits, adjacency=self._adjacency)
 
-    def report(self) -> PrivacySpent:
+    def report(self, *, complete: bool = True) -> PrivacySpent:
         """Return the guarantee and what was released so far, as frozen plain data."""
-        return PrivacySpent.of(self._ledger, adjacency=self._adjacency.value, private=self._bits.private)
+        private, adjacency = self._bits.private, self._adjacency.value
+        return PrivacySpent.of(self._ledger, adjacency=adjacency, private=private, complete=complete)

@@ -101,7 +101,7 @@ class ArrayTable(Table):
 
     def __init__(self, X: Matrix, y: Any, classes: Any = None) -> None:
         super().__init__(X.shape, np.unique(y), classes)
-        self.compact, self.labels = Compact.trusted(X), as_labels(self.classes, y)
+        self.given, self.compact, self.labels = X, Compact.trusted(X), as_labels(self.classes, y)
 
     def raw(self) -> RawRows:
         return RawRows(self.compact)

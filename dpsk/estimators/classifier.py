@@ -1,149 +1,145 @@
-"""The one ``fit``: it builds the trusted core, runs a solver behind its door, and keeps nothing but what was
-released."""
+"""The one ``fit``: it carries out a plan behind the door of the trusted core, and keeps what was released."""
 
 from __future__ import annotations
 
-import math
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, NoReturn, Self, cast
+from typing import Any, ClassVar, Self, dataclass_transform
 
-import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, callback_context, with_callbacks
-from ..data import ArrayTable, Chunks, Columns, PrivateData, Rows, Table, is_dask, row_scores
-from ..data.tables import Coding
-from ..encodings.standardization import find_ranges, standardise
-from ..losses import Loss
+from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, with_callbacks
+from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, is_dask, row_scores
+from ..data.labels import as_classes
 from ..mechanisms import bits_for
-from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats
-from ..penalties import L2, Penalty
-from ..privacy import ZCDP, Budget, Ledger, conversions
-from ..privacy.currencies import Currency
-from ..privacy.durable.store import set_aside
-from ..privacy.report import NEIGHBOURS, PrivacySpent, warn_not_private
-from ..solvers import Solver, run
+from ..privacy.durable import require_room, set_aside
+from ..privacy.neighbours import Adjacency
+from ..privacy.report import PrivacySpent, warn_not_private
+from ..requirements import require_number
+from ..solvers import run
 from .blocks import by_blocks
+from .constructor import in_own_words, refuse_unsupported
+from .documentation import documented
 from .nonprivate import minimise
-from .parameters import NOT_TAKEN, as_bounds, as_classes, in_own_words, require_choice, require_number
-from .validation import dask_table, is_mapped, stored_table, validated, validated_rows
+from .plan import Plan, doubts, plan_of
+from .progress import Progress
+from .validation import open_table, validated_rows
 
-__all__ = ["Facts", "PrivateClassifier", "accounted", "doubts", "encode", "refuse_fit_parameters"]
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What is public about the data of a fit: weights are counted per class."""
-
-    n_rows: int
-    n_weights: int
-    n_classes: int
+__all__ = ["PrivateClassifier", "accounted"]
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+@dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all private linear classifiers.
 
-    Subclasses give ``_loss(n_classes)``, ``_solver()`` and ``_check_parameters()``; their constructors have the
-    parameters read here. A fitted model holds what was released (``coef_``, ``intercept_``), public facts
+    A subclass declares its parameters as annotated class attributes, which become keyword arguments of the constructor,
+    and gives ``_plan(facts)``. A fitted model holds what was released (``coef_``, ``intercept_``), public facts
     (``classes_``, ``n_features_in_``) and the frozen report ``privacy_spent_``: no rows, sums, norms, counts,
     random state or live ledger.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy guarantee of the fit. Choose delta well below 1/n_samples.
+    alpha : float
+        Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, in the units
+        that are fitted, so ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
+    bounds : pair of numbers or arrays, or None
+        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``, not a list of pairs;
+        values beyond are clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on
+        finding ranges.
+    standardize : {"private", None}
+        "private" spends a part of the budget on means and standard deviations of the columns (and, without
+        ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
+        coefficients come back in the units of X. None fits the columns as they are.
+    fit_intercept : bool
+        Whether to fit an intercept, which is not penalised.
+    data_norm : float or None
+        A public bound on the l2 norm of a row; longer rows are scaled down to it, in ``fit`` and in predictions. None:
+        no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
+    classes : array-like or None
+        All labels that may occur. None: the labels seen, which are then treated as public.
+    adjacency : {"zero-out", "replace"}
+        Which data sets are neighbours: they differ by one row that leaves every sum, or by one row that is replaced.
+        The latter needs about twice the noise.
+    ledger : PrivacyLedger, path or None
+        One budget for everything that is done with the same data (:class:`~dpsk.PrivacyLedger`), or the path of its
+        file. The fit sets its whole budget aside there before it computes anything for release, or raises
+        :class:`~dpsk.BudgetExhausted` and draws nothing. Clones and worker processes share it.
+    random_state : int or None
+        None: secure noise from the operating system. An int makes the fit reproducible and NOT private.
+    verbose : int
+        1 prints progress at every tenth of the budget, 2 at every iterate. Only released values are shown.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    ranges_ : ndarray of shape (2, n_features), or None
+        Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
+        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
+    data_norm_ : float or None
+        The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
+    classes_ : ndarray of shape (n_classes,)
+    evaluations_ : dict
+        How many gradients ("gradient"), Hessians ("Hessian") and losses (in searches: "losses", "gains") were computed,
+        in passes over the rows: 500 gradients of batches of a tenth are 50. It is the number expected, and tells
+        nothing about how many rows a random batch held. Empty for objective and output perturbation, whose problem is
+        solved without noise.
+    privacy_spent_ : PrivacySpent
+        The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
+        a paragraph for a report. A fit that ends in an error after a release leaves only this attribute.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names
     """
 
-    epsilon: float
-    delta: float
-    rho: float | None = None
-    alpha: float
-    fit_intercept: bool
-    data_norm: float | None
-    bounds: Any
-    standardize: str | None
-    classes: Any
-    adjacency: str
+    epsilon: float = field(default=1.0, kw_only=False)
+    delta: float = field(default=1e-6, kw_only=False)
+    alpha: float = 1e-4
+    bounds: Any = None
+    standardize: str | None = None
+    fit_intercept: bool = True
+    data_norm: float | None = None
+    classes: Any = None
+    adjacency: str = "zero-out"
     ledger: Any = None
-    random_state: int | None
-    verbose: int
+    random_state: int | None = None
+    verbose: int = 0
 
-    _currency: Currency = ZCDP()
-    """What the budget is kept in."""
-    _row_major = False
-    """Whether rows are kept side by side, for batches of them."""
-    _exact_at_infinity = False
-    """Whether epsilon = inf asks for the exact model rather than being an error."""
+    _described_by: ClassVar[tuple[type, ...]] = ()
+    """Solvers whose docstrings describe parameters of this class."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "__init__" in vars(cls):
-            cls.__init__ = in_own_words(cls.__init__)  # type: ignore[method-assign]
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        cls.__init__ = in_own_words(cls.__init__)  # type: ignore[method-assign]
+        cls._written, cls.__doc__ = cls.__doc__, documented(cls)
+
+    _written: ClassVar[str | None]
 
     @abstractmethod
-    def _loss(self, n_classes: int) -> Loss:
-        """Return the loss for this many classes: scores (n,) for two, (n, K) for more."""
+    def _plan(self, facts: Facts | Unknown) -> Plan:
+        """Return what a fit on data with these facts does; raise ValueError for a bad parameter.
 
-    @abstractmethod
-    def _solver(self) -> Solver:
-        """Return the solver with this estimator's parameters."""
+        It is asked once before the data are seen, to refuse what no data could mend, and once with their facts. It
+        reads a fact only where the algorithm or the budget depends on it.
+        """
 
-    def _penalty(self) -> Penalty:
-        """Return the penalty on the mean loss."""
-        return L2(self._strength(), free_intercept=bool(self.fit_intercept))
-
-    def _returned(self, known: Any) -> None:
-        """Take what the solver returned about its last iterate, if it did."""
-
-    def _budget(self, facts: Facts | None = None) -> Budget:
-        """Return the cap of the fit. Before the data are seen facts are None; they may change the currency only."""
-        del facts
-        if self.rho is not None:
-            return Budget.from_rho(self.rho, self.delta)
-        return Budget.of(self.epsilon, self.delta, currency=self._currency)
-
-    def _may_change_currency(self) -> bool:
-        """Return whether the number of rows may decide what the budget is kept in."""
-        return False
-
-    def _is_exact(self) -> bool:
-        return self._exact_at_infinity and self.rho is None and self.epsilon == math.inf
-
-    def _row_bound(self) -> float | None:
-        """Return the public norm that rows are scaled down to as they are, None for no bound."""
-        return self.data_norm
-
-    def _strength(self) -> float:
-        """Return alpha as a number, where it is one."""
-        return float(self.alpha)
-
-    def _check_parameters(self) -> None:
-        """Raise ValueError for a bad parameter, before any data are touched."""
-        self._check_strength()
-        require_choice("adjacency", self.adjacency, tuple(NEIGHBOURS))
+    def _require_shared(self) -> None:
+        """Raise ValueError for a bad value of a parameter that no part of a plan looks at."""
+        Adjacency(self.adjacency)  # or its error
+        bits_for(self.random_state)
         if not isinstance(self.verbose, bool):
             require_number("verbose", self.verbose, 0, kind=Integral)
-        if self.data_norm is not None:
-            require_number("data_norm", self.data_norm, 0, open_low=True)
-        if not isinstance(self.fit_intercept, bool | np.bool_):
-            raise ValueError(f"fit_intercept={self.fit_intercept!r} must be True or False")
-        if self.standardize is not None:
-            require_choice("standardize", self.standardize, ("private",), or_none=True)
-        if self.bounds is not None:
-            as_bounds(self.bounds)
         if self.classes is not None:
             as_classes(self.classes)
-        if self._row_bound() is not None and (self.bounds is not None or self.standardize is not None):
-            raise ValueError(
-                f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "
-                "as they are, the others change columns first. Leave data_norm out, or bounds and standardize"
-            )
-
-    def _check_strength(self) -> None:
-        require_number("alpha", self.alpha, 0)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Self:
@@ -165,161 +161,53 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         self
             The fitted estimator.
         """
-        unsupported = {name: value for name, value in unsupported.items() if value is not None}
-        if unsupported:
-            refuse_fit_parameters(unsupported)
-        self._check_parameters()
-        if self._is_exact():
-            require_number("delta", self.delta, 0)
-        budget = None if self._is_exact() else self._budget()
-        bits = bits_for(self.random_state)
+        refuse_unsupported(unsupported)
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
-        label, private, adjacency = type(self).__name__, bits.private, self.adjacency
-        warn_not_private(noisy=budget is not None, seeded=not private, stacklevel=CALLER_OF_FIT)
+        bits, adjacency, ledger = bits_for(self.random_state), self.adjacency, self.ledger
+        early = self._early_plan(X)
+        exact = early is not None and early.budget is None
+        promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
+        require_room(ledger, None if early is None else early.budget, **promise)
+        warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
+        with _without_sizes(), accounted(self) as account:
+            table = open_table(self, X, y, self.classes, in_memory=exact)
+            plan = plan_of(self, table.facts)
+            self._warn(doubts(plan, table.facts))
+            with set_aside(ledger, plan.budget, **promise) as reserved:
+                account.door = None if reserved is None else Door(reserved, bits, adjacency)
+                self._carry_out(plan, table, account.door)
+        return self
+
+    def _early_plan(self, X: Any) -> Plan | None:
+        """Return the plan as far as it is known before the data are seen; refuse what no data could mend."""
         try:
-            with (
-                set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
-                accounted(self, ledger, adjacency=adjacency, private=private),
-            ):
-                self._fit(X, y, ledger, bits, adjacency)
-            return self
-        except MemoryError:
-            pass  # its message tells the sizes of arrays, which may be numbers of entries
-        raise MemoryError("X does not fit into memory: a numpy.memmap, dpsk.Chunks or a Dask collection needs less")
+            return plan_of(self, Unknown(remote=is_dask(X)))
+        except UnknownFact:
+            return None
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger | None, bits: Bits, adjacency: str) -> None:
-        """Fit within the budget of ``ledger``, or without any privacy where it is None."""
-        table = self._table(X, y)
-        (n_rows, n_features), classes = table.shape, known_classes(table.seen(), self.classes)
-        n_classes, coding = None if len(classes) == 2 else len(classes), partial(as_labels, classes)
-        if ledger is not None:
-            facts = Facts(n_rows, n_features + bool(self.fit_intercept), len(classes))
-            ledger.replan(self._budget(facts))
-            for doubt in doubts(ledger.budget, n_rows, facts.n_weights * (n_classes or 1)):
-                warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT + 1)
-        context = callback_context(self)
-        if context is not None:
-            context.call_on_fit_task_begin(estimator=self)
-        if ledger is None:
-            columns: Columns | None = None
-            given = cast(ArrayTable, table)  # _table sees to that
-            w = minimise(given.X, coding(given.y), self._loss(len(classes)), self._strength(), bool(self.fit_intercept))
-            spent = PrivacySpent.nothing_promised(self._currency, delta=float(self.delta), adjacency=adjacency)
-            self.evaluations_ = dict[str, float]()
+    def _carry_out(self, plan: Plan, table: Table, door: Door | None) -> None:
+        """Learn the encoding, run the solver, and set the fitted attributes."""
+        facts, progress = table.facts, Progress(self, table.classes)
+        if door is None:
+            how, evaluations = RowMap(fit_intercept=bool(self.fit_intercept)), dict[str, float]()
+            objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
+            result, report = minimise(table, objective, how), PrivacySpent.nothing_promised(self.delta, self.adjacency)
         else:
-            w, columns = self._learn(table, coding, n_classes, ledger, bits, classes, context, adjacency)
-            spent = PrivacySpent.of(ledger, adjacency=adjacency, private=bits.private)
-        fitted = self._attributes(w, columns, classes)
-        self.privacy_spent_ = spent
-        for name, value in fitted.items():
+            how = plan.encoding.learned(door, table)
+            data = door.open(table.rows(how))
+            objective = plan.objective.on(data.n_parameters, facts.n_classes)
+            result = run(plan.solver, data, objective, progress.observer(data, how))
+            report, evaluations = door.report(), data.evaluations
+        self._warn(result.diagnostics.doubts, deeper=1)
+        fitted = progress.attributes(result.w, how)
+        shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}
+        for name, value in {"privacy_spent_": report, "evaluations_": evaluations, **shown, **fitted}.items():
             setattr(self, name, value)
-        if context is not None:
-            context.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: fitted)
+        progress.end(fitted)
 
-    def _learn(
-        self,
-        table: Table,
-        coding: Coding,
-        n_classes: int | None,
-        ledger: Ledger,
-        bits: Bits,
-        classes: Any,
-        context: Any,
-        adjacency: str,
-    ) -> tuple[Floats, Columns | None]:
-        """Return the weights that the solver finds behind the door, and the map of the columns they are for.
-
-        The map of the columns is fixed first: by public bounds, by releases, or not at all.
-        """
-        intercept, shape = bool(self.fit_intercept), () if n_classes is None else (n_classes,)
-
-        def door(rows: Rows) -> PrivateData:
-            return PrivateData(rows, ledger, bits, adjacency=adjacency)
-
-        columns: Columns | None = None
-        if self.bounds is not None:
-            columns = _columns_within(as_bounds(self.bounds), table.shape[1], through_zero=not intercept)
-        if self.standardize is not None:
-            if columns is None:
-                columns = find_ranges(door(table.raw()), through_zero=not intercept)
-            placed = door(table.rows(coding, n_classes=n_classes, columns=columns, fit_intercept=False))
-            columns = standardise(placed, columns, centred=intercept)
-            del placed  # before the next ones are made
-        rows = table.rows(
-            coding,
-            n_classes=n_classes,
-            fit_intercept=intercept,
-            data_norm=self._row_bound(),
-            columns=columns,
-            row_major=self._row_major,
-        )
-        data = door(rows)
-        observe = self._observer(data, lambda w: self._attributes(w, columns, classes), context)
-        loss, weights = self._loss(len(classes)), (data.n_parameters, *shape)
-        w = run(self._solver(), data, loss, self._penalty(), weights, observe, self._returned)
-        self.evaluations_ = data.evaluations
-        return w, columns
-
-    def _table(self, X: Any, y: Any) -> Table:
-        """Return the data, checked, wherever they are."""
-        if is_dask(X) or isinstance(X, Chunks):
-            if self._is_exact():
-                raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-            if is_dask(X):
-                self._check_remote()
-            table: Table = dask_table(self, X, y) if is_dask(X) else stored_table(self, X, y)
-        elif is_mapped(X) and not self._is_exact():
-            table = stored_table(self, X, y)
-        else:
-            return ArrayTable(*self._validated(X, y))
-        self._check_size(*table.shape)
-        return table
-
-    def _check_remote(self) -> None:
-        """Raise ValueError if rows have to be in this process."""
-
-    def _check_size(self, n_rows: int, n_features: int) -> None:
-        """Raise ValueError if there are too few rows or too many columns."""
-
-    def _validated(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Return X and y as scikit-learn checks them; an error does not quote their values."""
-        if is_dask(X):
-            raise ValueError("X is a Dask collection, but rows in memory are needed here: give an array")
-        X, y = validated(self, X, y)
-        self._check_size(*X.shape)
-        return X, y
-
-    def _attributes(self, w: Floats, columns: Columns | None, classes: Any) -> dict[str, Any]:
-        """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
-        ranges = None
-        if columns is not None:
-            w, ranges = columns.in_user_units(w, bool(self.fit_intercept)), np.array([columns.low, columns.high])
-        rows = w.reshape(len(w), -1).T
-        coef, intercept = (rows[:, :-1], rows[:, -1]) if self.fit_intercept else (rows, np.zeros(len(rows)))
-        fitted = {"classes_": classes, "coef_": coef.copy(), "intercept_": intercept.copy(), "ranges_": ranges}
-        return fitted | {"data_norm_": None if self._is_exact() else self._row_bound()}
-
-    def _observer(
-        self, data: PrivateData, attributes: Callable[[Floats], dict[str, Any]], context: Any
-    ) -> Callable[[Floats], bool]:
-        """Return what is called with every iterate: progress and callbacks see released values only, never X or y."""
-        count, shown = 0, -1
-
-        def observe(w: Floats) -> bool:
-            nonlocal count, shown
-            count += 1
-            tenths = int(10 * (1 - data.remaining / data.budget.limit))
-            if self.verbose and (tenths > shown or self.verbose > 1):
-                shown = tenths
-                used = 100 * (1 - data.remaining / data.budget.limit)
-                print(f"[{type(self).__name__}] iterate {count}: {used:.0f}% of the budget used")
-            if context is None:
-                return False
-            task = context.subcontext(task_name="iterate")
-            task.call_on_fit_task_begin(estimator=self)
-            return bool(task.call_on_fit_task_end(estimator=self, reconstruction_attributes=lambda: attributes(w)))
-
-        return observe
+    def _warn(self, doubts: Iterable[str], *, deeper: int = 0) -> None:
+        for doubt in doubts:
+            warnings.warn(doubt, UserWarning, stacklevel=CALLER_OF_FIT + 1 + deeper)
 
     @by_blocks
     def decision_function(self, X: Any) -> Floats:
@@ -359,102 +247,46 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return tags
 
 
+@dataclass
+class Account:
+    """What a fit has paid with, if it came to that."""
+
+    door: Door | None = None
+
+
 @contextmanager
-def accounted(model: Any, ledger: Ledger | None, *, adjacency: str, private: bool) -> Iterator[None]:
-    """Forget the earlier fit of a model, and of one that ends in an error in here all but what it spent."""
-    _forget(model)
+def accounted(model: Any) -> Iterator[Account]:
+    """Forget the earlier fit of a model, and account for one that ends in an error in here.
+
+    One that had released something leaves its report and nothing else. One that had not leaves the model as it was.
+    """
+    account, earlier = Account(), _fitted(model)
+    _replace_fitted(model, {})
     try:
-        yield
+        yield account
     except BaseException:  # an interruption, too: what was released stays released
-        _forget(model)
-        if ledger is not None and ledger.charged > 0:
-            model.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=private, complete=False)
+        report = None if account.door is None else account.door.report(complete=False)
+        spent = report is not None and report.charged > 0
+        _replace_fitted(model, {"privacy_spent_": report} if spent else earlier)
         raise
 
 
-def _forget(model: Any) -> None:
-    for name in [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]:
+def _fitted(model: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(model).items() if name.endswith("_") and not name.startswith("_")}
+
+
+def _replace_fitted(model: Any, attributes: dict[str, Any]) -> None:
+    for name in _fitted(model):
         delattr(model, name)
+    vars(model).update(attributes)
 
 
-_HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
-
-
-def doubts(budget: Budget, n: int, weights: int, *, delta: float | None = None) -> Iterator[str]:
-    """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
-    delta = budget.delta if delta is None else delta
-    if delta > 1 / n:
-        yield (
-            f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
-            "row would satisfy it. Choose delta well below 1/n"
-        )
-    if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
-        noise = weights / budget.epsilon
-    else:
-        rho = budget.currency.rho(budget.limit)
-        if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
-            rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
-        noise = math.sqrt(weights / (2 * rho))
-    if n < _HOPELESS * noise:
-        pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
-        yield (
-            f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
-            "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer "
-            "columns or classes"
-            f"{pure}"
-        )
-
-
-def encode(y: Any, classes: Any) -> tuple[Any, Any]:
-    """Return the public set of classes, and the position of each label in it."""
-    classes = known_classes(np.unique(y), classes)
-    return classes, np.searchsorted(classes, y)
-
-
-def known_classes(seen: Any, classes: Any) -> Any:
-    """Return the public set of classes, sorted: those given, or those seen."""
-    if classes is not None:
-        classes = as_classes(classes)
-        if (seen.dtype.kind in "OUT") != (classes.dtype.kind in "OUT"):
-            kind = "text" if seen.dtype.kind in "OUT" else "numbers"
-            raise ValueError(f"y holds {kind}, but classes={classes.tolist()!r}: give both text, or both numbers")
-        if not np.isin(seen, classes).all():
-            raise ValueError("y contains labels that are not in classes: list every label that may occur")
-        return classes
-    classes = seen
-    if classes.dtype.kind == "f" and (classes != np.trunc(classes)).any():
-        raise ValueError(
-            "Unknown label type: continuous. y holds numbers that are not whole, as a regression target does; if they "
-            "are labels, list them all in classes"
-        )
-    if len(classes) < 2:
-        raise ValueError(
-            "the data have one class only, but a classifier needs samples of at least 2 classes; "
-            "if others may occur, list them all in classes"
-        )
-    return classes
-
-
-def as_labels(classes: Any, y: Any) -> Any:
-    """Return labels as losses take them: -1 and 1 for two classes, otherwise the position of each in ``classes``."""
-    codes = np.searchsorted(classes, y)
-    return 2.0 * codes - 1 if len(classes) == 2 else codes
-
-
-def _columns_within(bounds: tuple[Floats, Floats], n_features: int, *, through_zero: bool) -> Columns:
-    """Return the map of columns with public bounds; without an intercept, 0 has to stay where it is."""
-    low, high = bounds
-    if low.ndim == 1 and len(low) != n_features:
-        raise ValueError(f"bounds are given for {len(low)} columns, but X has {n_features}")
-    if through_zero:
-        low, high = np.minimum(low, 0), np.maximum(high, 0)
-    return Columns.within(low, high, n_features)
-
-
-def refuse_fit_parameters(unsupported: dict[str, Any]) -> NoReturn:
-    """Raise what a fit says to anything besides X and y."""
-    names = ", ".join(sorted(unsupported))
-    for name, remedy in NOT_TAKEN.items():
-        if name in unsupported:
-            raise (ValueError if name == "sample_weight" else TypeError)(remedy)
-    raise TypeError(f"fit got unexpected arguments: {names}. It takes X and y, and nothing else")
+@contextmanager
+def _without_sizes() -> Iterator[None]:
+    """Let an error of memory tell no sizes of arrays, which may be numbers of entries."""
+    try:
+        yield
+        return
+    except MemoryError:
+        pass
+    raise MemoryError("X does not fit into memory: a numpy.memmap, dpsk.Chunks or a Dask collection needs less")

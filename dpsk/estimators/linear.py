@@ -1,7 +1,8 @@
-"""What the linear classifiers share beyond the fit: losses by name, and probabilities."""
+"""Losses of linear classifiers by name, and probabilities."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,34 +10,65 @@ from scipy.special import expit, log_expit
 from sklearn.utils.metaestimators import available_if
 
 from ..elementwise import exp, log
-from ..losses import Hinge, HuberHinge, Logistic, Loss, OneVsRest, Softmax, sum_of_classes
+from ..losses import (
+    Hinge,
+    HuberHinge,
+    Logistic,
+    Loss,
+    MarginLoss,
+    OneVsRest,
+    Sigmoid,
+    Softmax,
+    SquaredHinge,
+    sum_of_classes,
+)
 from ..mechanisms.samplers import Floats
 from .blocks import by_blocks
 
-__all__ = ["LOSSES", "SMOOTH_LOSSES", "Probabilities", "ProbabilitiesOfLogLoss", "loss_named"]
+__all__ = [
+    "LOSSES",
+    "SMOOTH_LOSSES",
+    "LossNamed",
+    "OneVsRestProbabilities",
+    "Probabilities",
+    "ProbabilitiesOfLogLoss",
+]
 
 SMOOTH_LOSSES = ("log_loss", "huber_hinge")
 LOSSES = ("log_loss", "hinge", "huber_hinge")
 
 
-def loss_named(name: str, n_classes: int) -> Loss:
-    """Return the loss for this many classes: the softmax for several logistic ones, one-vs-rest for the others."""
-    if name == "log_loss":
-        return Logistic() if n_classes == 2 else Softmax(n_classes)
-    hinge = Hinge() if name == "hinge" else HuberHinge()
-    return hinge if n_classes == 2 else OneVsRest(hinge, n_classes)
+_MARGIN_LOSSES: dict[str, MarginLoss] = {
+    "log_loss": Logistic(),
+    "hinge": Hinge(),
+    "huber_hinge": HuberHinge(),
+    "squared_hinge": SquaredHinge(),
+    "sigmoid": Sigmoid(),
+}
+
+
+@dataclass(frozen=True)
+class LossNamed:
+    """A loss by its name, for any number of classes: the softmax for several logistic ones unless ``one_vs_rest``."""
+
+    name: str
+    one_vs_rest: bool = False
+
+    def __call__(self, n_classes: int) -> Loss:
+        one = _MARGIN_LOSSES[self.name]
+        if n_classes == 2:
+            return one
+        return Softmax(n_classes) if self.name == "log_loss" and not self.one_vs_rest else OneVsRest(one, n_classes)
 
 
 class Probabilities:
     """``predict_proba`` and ``predict_log_proba`` of a classifier whose scores are log-odds."""
 
     decision_function: Any
-    _one_vs_rest = False
-    """Whether scores of several classes are log-odds against all others, rather than logarithms of probabilities."""
 
     def _log_odds(self, X: Any) -> Floats:
         scores: Floats = self.decision_function(X)
-        return log_expit(scores) if self._one_vs_rest and scores.ndim == 2 else scores
+        return scores
 
     @by_blocks
     def predict_proba(self, X: Any) -> Floats:
@@ -59,6 +91,14 @@ class Probabilities:
         scores = scores - scores.max(axis=1, keepdims=True)
         logarithms: Floats = scores - log(sum_of_classes(exp(scores)))[:, None]
         return logarithms
+
+
+class OneVsRestProbabilities(Probabilities):
+    """The same where scores of several classes are log-odds against all others, not logarithms of probabilities."""
+
+    def _log_odds(self, X: Any) -> Floats:
+        scores = super()._log_odds(X)
+        return log_expit(scores) if scores.ndim == 2 else scores
 
 
 def _is_log_loss(self: Any) -> bool:

@@ -11,15 +11,26 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
+from ..data import ArrayTable, RowMap, Table
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
+from ..objectives import LinearObjective
+from ..solvers import Diagnostics, Result
 
 __all__ = ["minimise"]
 
 _TOLERANCE = 1e-9
 
 
-def minimise(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Floats:
+def minimise(table: Table, objective: LinearObjective, how: RowMap) -> Result:
+    """Return the exact minimum of an objective with an L2 penalty and a free intercept, on rows as they are."""
+    if not isinstance(table, ArrayTable):
+        raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+    alpha = objective.penalty.smoothness
+    return Result(minimum(table.given, table.labels, objective.loss, alpha, how.fit_intercept), Diagnostics())
+
+
+def minimum(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Floats:
     """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2, with a free intercept: scikit-learn's objective.
 
     L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root mean square, so that

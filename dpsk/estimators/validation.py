@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..data import Chunks, DaskTable, StoredTable, require_table
+from ..data import ArrayTable, Chunks, DaskTable, StoredTable, Table, is_dask, require_table
 from ..data.arrays import one_per_place
+from ..data.labels import all_labels
 from ..data.stored import Scratch, blocks_of, require_room
-from ..data.tables import all_labels
 
-__all__ = ["checked", "dask_table", "is_mapped", "stored_table", "validated", "validated_rows"]
+__all__ = ["is_mapped", "open_table", "validated", "validated_rows"]
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
 
@@ -120,8 +120,21 @@ def quietly(name: str, check: Callable[..., Any], *args: Any, **options: Any) ->
     raise refused  # here, where the original with its values is not attached to it
 
 
+def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool = False) -> Table:
+    """Return the data, checked once, wherever they are; ``in_memory`` asks for rows in memory."""
+    if is_dask(X) or isinstance(X, Chunks):
+        if in_memory:
+            raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+        return (dask_table if is_dask(X) else stored_table)(estimator, X, y, classes)
+    if is_mapped(X) and not in_memory:
+        return stored_table(estimator, X, y, classes)
+    return ArrayTable(*validated(estimator, X, y), classes)
+
+
 def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return rows and labels in memory as ``fit`` needs them."""
+    if is_dask(X):
+        raise ValueError("X is a Dask collection, but rows in memory are needed here: give an array")
     require_numbers(X)
     options: dict[str, Any] = {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
     y = None if y is None else checked_labels(y)
@@ -181,7 +194,7 @@ def checked_labels(y: Any) -> Any:
     return y
 
 
-def stored_table(estimator: Any, X: Any, y: Any) -> StoredTable:
+def stored_table(estimator: Any, X: Any, y: Any, classes: Any) -> StoredTable:
     """Return the rows of a memory-mapped array, or of Chunks, which are read once; all are checked."""
     blocks, y = _chunks_on_disk(estimator, X, y) if isinstance(X, Chunks) else _mapped_blocks(estimator, X, y)
     n = sum(block.shape[0] for block in blocks)
@@ -191,7 +204,7 @@ def stored_table(estimator: Any, X: Any, y: Any) -> StoredTable:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}")
     # of sparse rows what each needs without its entries: how many there are is not public
     require_room(_ROW_BYTES * n + sum(4 * block.size for block in blocks if not sp.issparse(block)))
-    return StoredTable(blocks, y)
+    return StoredTable(blocks, y, classes)
 
 
 def _mapped_blocks(estimator: Any, X: Any, y: Any) -> tuple[list[Any], Any]:
@@ -243,7 +256,7 @@ def _in_single_if_exact(array: Any) -> Any:
     return single if np.array_equal(single, array) else array
 
 
-def dask_table(estimator: Any, X: Any, y: Any) -> DaskTable:
+def dask_table(estimator: Any, X: Any, y: Any, classes: Any) -> DaskTable:
     """Return the rows of a Dask array or DataFrame, checked where they are."""
     try:
         import dask  # noqa: F401
@@ -256,7 +269,7 @@ def dask_table(estimator: Any, X: Any, y: Any) -> DaskTable:
     quietly(
         "X", validate_data, estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, skip_check_array=True
     )
-    table = DaskTable(X, y, checked)
-    if table.shape[0] < 2:
-        raise ValueError(f"Found array with {table.shape[0]} sample(s) while a minimum of 2 is required.")
+    table = DaskTable(X, y, checked, classes)
+    if table.facts.n_rows < 2:
+        raise ValueError(f"Found array with {table.facts.n_rows} sample(s) while a minimum of 2 is required.")
     return table

@@ -14,7 +14,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from ..estimators.classifier import Facts, PrivateClassifier
+from ..data import Facts
+from ..estimators.classifier import PrivateClassifier
+from ..estimators.plan import budget_of_plan
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
@@ -25,10 +27,13 @@ from .judging import rows_of, transformed
 from .score import released_successes
 from .search_cost import private_step
 
-__all__ = ["Outcome", "Run", "Space", "fit_in_front", "require_free"]
+__all__ = ["SMALLEST", "Outcome", "Run", "Space", "budget_with", "fit_in_front", "require_free"]
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
 _PROBES = 50
+
+SMALLEST = Facts(n_rows=1, n_features=1, n_classes=2)
+"""What budgets of runs are planned for before the data are seen: facts that leave a plan the least to choose."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +132,13 @@ class Run:
             _silence(part)
         return model, last
 
-    def calibrated(self, last: PrivateClassifier, facts: Sequence[Facts | None]) -> None:
+    def calibrated(self, last: PrivateClassifier, *facts: Facts) -> None:
         """Set the largest epsilon that is covered, with the delta that goes with it."""
         last.set_params(delta=self.start[1])
 
         def budgets_of(epsilon: float) -> list[Budget]:
             last.set_params(epsilon=epsilon)
-            return [last._budget(known) for known in facts]
+            return [budget_with(last, known) for known in facts]
 
         last.set_params(epsilon=self.search.strongest(budgets_of, self.start[0]))
 
@@ -141,8 +146,7 @@ class Run:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
         _, last = self.model(parameters)
         last.set_params(epsilon=self.start[0], delta=self.start[1])
-        last._check_parameters()
-        last._budget()
+        budget_with(last, SMALLEST)
 
     def score_epsilon(self) -> float:
         """Return the largest pure epsilon of a score that is covered."""
@@ -172,8 +176,7 @@ class Run:
         known = last.classes
         last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
         shown = fit_in_front(model, rows_of(X, train), y[train])
-        facts = Facts(len(train), shown.shape[1] + bool(last.fit_intercept), len(classes))
-        self.calibrated(last, [None, facts])
+        self.calibrated(last, SMALLEST, Facts(len(train), shown.shape[1], len(classes)))
         last.fit(shown, y[train])
         counted, _ = released_successes(
             model,
@@ -192,13 +195,22 @@ class Run:
         return Allowance(self.search, adjacency=self.adjacency, private=self.private)
 
 
+def budget_with(last: PrivateClassifier, facts: Facts) -> Budget:
+    """Return the budget of a fit on data with these facts, which is finite in a search."""
+    budget = budget_of_plan(last, facts)
+    if budget is None:
+        raise ValueError("a search needs a finite epsilon")
+    return budget
+
+
 def require_free(last: PrivateClassifier, adjacency: str) -> None:
     """Raise ValueError unless the search can set what it has to, and the neighbours are those of the search."""
     if last.adjacency != adjacency:
         raise ValueError(f"adjacency={last.adjacency!r} of a candidate is not {adjacency!r}, that of the estimator")
     for name, remedy in (("rho", "give epsilon and delta"), ("ledger", "give it"), ("random_state", "give it")):
-        if getattr(last, name) is not None:
-            raise ValueError(f"{name}={getattr(last, name)!r} of the estimator must be None: {remedy} to the search")
+        value = getattr(last, name, None)
+        if value is not None:
+            raise ValueError(f"{name}={value!r} of the estimator must be None: {remedy} to the search")
     if getattr(last, "accountant", None) == "pld":
         raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
 

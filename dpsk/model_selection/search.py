@@ -13,16 +13,21 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..estimators.classifier import PrivateClassifier, accounted, doubts, encode, refuse_fit_parameters
-from ..estimators.parameters import require_part
+from ..data import Door, Facts
+from ..data.labels import known_classes
+from ..estimators.classifier import PrivateClassifier, accounted
+from ..estimators.constructor import refuse_unsupported
+from ..estimators.plan import doubts, plan_of
+from ..estimators.validation import validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
-from ..privacy import Budget, PrivacySpent
+from ..privacy import Budget
 from ..privacy.durable.store import set_aside
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.report import warn_not_private
-from .runs import Outcome, Run, Space, fit_in_front, require_free
+from ..requirements import require_part
+from .runs import SMALLEST, Outcome, Run, Space, budget_with, fit_in_front, require_free
 from .search_cost import private_step
 
 __all__ = ["NothingSelected", "PrivateSearchCV"]
@@ -153,8 +158,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         """Return the budget of the fit in one run of the estimator as it was given: public, before any data."""
         run, *_ = self._planned()
         _, last = run.model({})
-        run.calibrated(last, [None])
-        return last._budget()
+        run.calibrated(last, SMALLEST)
+        return budget_with(last, SMALLEST)
 
     def _law(self) -> Law:
         law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
@@ -180,7 +185,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
         def budget_of(epsilon: float, delta: float) -> Budget:
             last.set_params(epsilon=epsilon, delta=delta)
-            return last._budget()
+            return budget_with(last, SMALLEST)
 
         budget = BestOf.budget(law, self.epsilon, self.delta, budget_of)
         search: Any = budget.currency
@@ -214,17 +219,16 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             Where no run was made, as ``Poisson`` allows, or the best run has no model. This outcome is private, and
             paid for like any other: ``privacy_spent_`` says so.
         """
-        unsupported = {name: value for name, value in unsupported.items() if value is not None}
-        if unsupported:
-            refuse_fit_parameters(unsupported)
+        refuse_unsupported(unsupported)
         run, budget, space = self._planned()
         bits = bits_for(self.random_state)
         label, adjacency, private = type(self).__name__, run.adjacency, bits.private
         warn_not_private(noisy=True, seeded=not private, stacklevel=2)
         with (
+            accounted(self) as account,
             set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
-            accounted(self, ledger, adjacency=adjacency, private=private),
         ):
+            account.door = door = Door(ledger, bits, adjacency)
             X, y, classes = self._validated(run, budget, X, y)
             shares = self._shares(len(y), bits)
             ledger.charge(run.search.cost, "best of a secret number of runs")
@@ -234,7 +238,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
                     "the search came to nothing: no run was made, or none had a model; which of the two is not told. "
                     "It was paid for (privacy_spent_), and another search would add to it"
                 )
-            self.privacy_spent_ = PrivacySpent.of(ledger, adjacency=adjacency, private=private)
+            self.privacy_spent_ = door.report()
         # what the run promised for itself is no guarantee for a model that was chosen from several
         private_step(best.model).privacy_spent_ = self.privacy_spent_
         self.best_estimator_, self.best_params_, self.best_score_ = best.model, best.parameters, best.accuracy
@@ -271,13 +275,13 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         X, y = (given if given is None or hasattr(given, "shape") else np.asarray(given) for given in (X, y))
         if model is not last and X is not None:
             check_consistent_length(X, y)
-            checked, y = last._validated(fit_in_front(model, X, y), y)
+            checked, y = validated(last, fit_in_front(model, X, y), y)
         else:
-            checked, y = last._validated(X, y)
-        classes, _ = encode(y, last.classes)
-        run.calibrated(last, [None])
-        weights = (checked.shape[1] + bool(last.fit_intercept)) * (1 if len(classes) == 2 else len(classes))
-        for doubt in doubts(last._budget(), len(y), weights, delta=budget.delta):
+            checked, y = validated(last, X, y)
+        classes = known_classes(np.unique(y), last.classes)
+        run.calibrated(last, SMALLEST)
+        facts = Facts(checked.shape[0], checked.shape[1], len(classes))
+        for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         if model is last and not hasattr(X, "iloc"):
             return checked, y, classes

@@ -21,7 +21,9 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline
 
+from ..data import Facts, Unknown, UnknownFact
 from ..estimators.classifier import PrivateClassifier
+from ..estimators.plan import budget_of_plan
 from ..privacy import Budget
 from ..privacy.durable.store import as_ledger
 from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
@@ -110,6 +112,9 @@ def search_cost(
     cv: Any = None,
     delta: float | None = None,
     ledger: Any = None,
+    n_rows: int | None = None,
+    n_features: int | None = None,
+    n_classes: int | None = None,
 ) -> SearchCost:
     """Return what the fits of a search cost together; nothing is fitted and no data are looked at.
 
@@ -122,8 +127,8 @@ def search_cost(
     all training sets but one (per repetition). The model whose training set lacks the row has the same distribution
     under both neighbours, whatever the others turned out to be, so for this row it costs nothing: k - 1 of k fits
     count. Other splitters may look at labels or leave a row in every training set: all their fits count. A refit counts
-    for every row. Estimators that choose a method by the number of rows (``solver="auto"`` without a ledger) have no
-    rho or mu**2 that is known beforehand, so theirs are sums.
+    for every row. Estimators that choose a method by the number of rows (``solver="auto"``) have a rho or mu**2 only
+    where that number is known.
 
     Parameters
     ----------
@@ -138,14 +143,17 @@ def search_cost(
         The delta of the guarantee. None: the sum of the deltas of the fits that see one row.
     ledger : PrivacyLedger, path or None, default=None
         The ledger to ask. None: the one of the estimator, if it has one.
+    n_rows, n_features, n_classes : int or None, default=None
+        Public facts about all of the data, for estimators whose budget depends on them: ``solver="auto"``, and
+        objective perturbation. Training sets hold half to all of the rows.
     """
     given: Any = delta
     if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
         raise ValueError(f"delta={delta!r} must be None or lie in [0, 1)")
-    plan = _Plan.of(search, cv, X, y, groups)
+    plan = _Plan.of(search, cv, X, y, groups, _facts(n_rows, n_features, n_classes))
     epsilon, at_delta, composition = plan.guarantee(delta)
     needs = left = enough = None
-    durable = as_ledger(plan.models[0].ledger if ledger is None else ledger)
+    durable = as_ledger(plan.candidates[0].model.ledger if ledger is None else ledger)
     if durable is not None:
         terms = durable.terms()
         reserved, there = plan.reserved(terms), durable.left()
@@ -160,22 +168,66 @@ def search_cost(
         left=left,
         enough=enough,
         folds_are_public=plan.seen < plan.splits,
-        adjacency=plan.models[0].adjacency,
+        adjacency=plan.candidates[0].model.adjacency,
     )
+
+
+def _facts(*given: int | None) -> list[Facts | Unknown]:
+    """Return the facts of the smallest and of the largest training set, as far as they are given."""
+    n_rows, n_features, n_classes = given
+    if n_rows is None or n_features is None or n_classes is None:
+        return [Unknown()]
+    return [Facts(n, n_features, n_classes) for n in (max(1, n_rows // 2), n_rows)]
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A model that may be fitted, and the budget of a fit: None where it is not known before the data are seen."""
+
+    model: PrivateClassifier
+    budget: Budget | None
+    private: bool
+
+    @classmethod
+    def of(cls, model: PrivateClassifier, facts: Sequence[Facts | Unknown]) -> _Candidate:
+        try:
+            first, *others = [budget_of_plan(model, known) for known in facts]
+        except UnknownFact:
+            return cls(model, None, model.random_state is None)
+        same = all(other == first for other in others)
+        return cls(model, first if same else None, model.random_state is None and first is not None)
+
+    def stated(self, name: str) -> Fraction:
+        """Return epsilon or delta."""
+        return decimal(float(getattr(self.budget or self.model, name)))
+
+    def price(self, terms: Terms) -> Amount:
+        """Return what a ledger with these terms sets aside for a fit; raise ValueError if it refuses it."""
+        terms.require_fit(type(self.model).__name__, self.model.adjacency, self.private)
+        if not self.private:
+            return NOTHING
+        if self.budget is not None:
+            return terms.price(self.budget)
+        if terms.currency == "basic":
+            return Amount(self.stated("epsilon"), self.stated("delta"))
+        raise ValueError(
+            f"what {type(self.model).__name__} costs in {terms.currency} depends on the numbers of rows, columns and "
+            "classes: give n_rows, n_features and n_classes, or name a solver"
+        )
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """``tried`` of the candidate ``models`` on each of ``splits`` training sets, of which ``seen`` hold any one row."""
+    """``tried`` of the ``candidates`` on each of ``splits`` training sets, of which ``seen`` hold any one row."""
 
-    models: list[PrivateClassifier]
+    candidates: list[_Candidate]
     tried: int
     splits: int
     seen: int
     refits: int
 
     @classmethod
-    def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any) -> _Plan:
+    def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any, facts: Sequence[Facts | Unknown]) -> _Plan:
         estimator, candidates, tried, refits = search, [dict[str, Any]()], 1, 0
         if type(search) in (GridSearchCV, RandomizedSearchCV):  # subclasses may fit more
             if cv is not None:
@@ -185,20 +237,13 @@ class _Plan:
         if isinstance(cv, Iterator):
             raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
         models = [private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
-        for model in models:
-            model._check_parameters()
+        found = [_Candidate.of(model, facts) for model in models]
         for name in ("adjacency", "ledger"):
             if any(getattr(model, name) != getattr(models[0], name) for model in models):
                 raise ValueError(f"the candidates differ in {name}: what they cost does not add up to one statement")
         splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
         splits = int(splitter.get_n_splits(X, y, groups))
-        return cls(models, tried, splits, splits - _splits_without_a_row(splitter), refits)
-
-    def budgets(self) -> list[Budget] | None:
-        """Return the budget of each candidate, None if one is not private."""
-        if not all(map(_is_private, self.models)):
-            return None
-        return [model._budget() for model in self.models]
+        return cls(found, tried, splits, splits - _splits_without_a_row(splitter), refits)
 
     def total(self, amounts: Sequence[Fraction], times: int) -> Fraction:
         """Return the most that the candidates tried can come to, each so many times, and a refit of any."""
@@ -206,27 +251,27 @@ class _Plan:
 
     def guarantee(self, delta: float | None) -> tuple[float, float, str]:
         """Return epsilon, delta and the name of the theorem for all fits that see one row."""
-        budgets = self.budgets()
-        if budgets is None:
+        if not all(candidate.private for candidate in self.candidates):
             return math.inf, 1.0 if delta is None else delta, "basic"
-        sums = (self.total([decimal(getattr(b, name)) for b in budgets], self.seen) for name in ("epsilon", "delta"))
-        summed, deltas = map(float_above, sums)
+        summed, deltas = (
+            float_above(self.total([candidate.stated(name) for candidate in self.candidates], self.seen))
+            for name in ("epsilon", "delta")
+        )
         delta = deltas if delta is None else delta
         found = [(summed if deltas <= delta else math.inf, "basic")]
-        fixed = delta > 0 and not any(model._may_change_currency() for model in self.models)
+        budgets = [candidate.budget for candidate in self.candidates if candidate.budget is not None]
         for name, currency in CURRENCIES.items():
-            amounts = [amount_in(budget, currency) for budget in budgets] if fixed and currency is not None else []
-            exact = [Fraction(amount) for amount in amounts if amount is not None]
-            if currency is not None and exact and len(exact) == len(budgets):
+            if currency is None or delta == 0:
+                continue
+            exact = [Fraction(amount) for b in budgets if (amount := amount_in(b, currency)) is not None]
+            if len(exact) == len(self.candidates):
                 found.append((currency.epsilon(float_above(self.total(exact, self.seen)), delta), name))
         epsilon, name = min(found)
         return epsilon, delta, name
 
     def reserved(self, terms: Terms) -> Amount:
         """Return what a ledger with these terms sets aside for all fits; raise ValueError if it refuses one."""
-        for model in self.models:
-            terms.require_fit(type(model).__name__, model.adjacency, _is_private(model))
-        prices = [terms.price(model._budget()) if _is_private(model) else NOTHING for model in self.models]
+        prices = [candidate.price(terms) for candidate in self.candidates]
         return Amount(*(self.total([getattr(p, part) for p in prices], self.splits) for part in ("main", "delta")))
 
 
@@ -273,10 +318,6 @@ def private_step(estimator: Any) -> PrivateClassifier:
             f"one fit of it costs is not known{_ADVICE.get(given, '')}"
         )
     return last
-
-
-def _is_private(model: PrivateClassifier) -> bool:
-    return model.random_state is None and not model._is_exact()
 
 
 def _words(amount: dict[str, float] | None) -> str:

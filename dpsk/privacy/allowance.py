@@ -38,17 +38,14 @@ class Allowance:
             raise ValueError(f"{label} asks for what was used already: a run pays for one fit and one score")
         if budget is None or adjacency != self._adjacency or private != self._private:
             raise ValueError(f"{label} keeps another promise than the search that it is a part of")
-        self._require_covered(budget)
+        if not self._search.covers(budget):
+            raise ValueError(f"a budget kept in {budget.currency.name} is more than the search allows for a run")
         self._spent = True
-        filtered = Ledger(budget, allows=self._require_covered)
+        filtered = Ledger(budget)
         try:
             yield filtered
         finally:
             filtered.close()
-
-    def _require_covered(self, budget: Budget) -> None:
-        if not self._search.covers(budget):
-            raise ValueError(f"a budget kept in {budget.currency.name} is more than the search allows for a run")
 
     def _refuse_copy(self, *_: object) -> NoReturn:
         raise TypeError("an allowance cannot be copied or pickled: a copy would pay for a second run")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -113,10 +112,10 @@ class Ledger:
     to about 1e-16.) (docs/guarantees.md, 2.6 and 14.7)
     """
 
-    def __init__(self, budget: Budget, *, allows: Callable[[Budget], None] | None = None) -> None:
+    def __init__(self, budget: Budget) -> None:
         if not (budget.limit > 0 and math.isfinite(budget.limit)):
             raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
-        self._budget, self._allows = budget, allows
+        self._budget = budget
         self._limit = Fraction(budget.limit)
         self._charged = Fraction(0)
         self._releases: dict[tuple[str, float], int] = {}
@@ -188,21 +187,6 @@ class Ledger:
             key = (label, price)
             self._releases[key] = self._releases.get(key, 0) + times
             return self._turn
-
-    def replan(self, budget: Budget) -> None:
-        """Keep the same promise in another currency, before anything is charged; raise ValueError otherwise.
-
-        Also where what was set aside for this ledger (``allows``) does not cover the other currency.
-        """
-        with self._lock:
-            if budget == self._budget:
-                return
-            same = (budget.epsilon, budget.delta) == (self._budget.epsilon, self._budget.delta)
-            if not same or self._charged or self._closed:
-                raise ValueError(f"a used ledger, or one of another promise than {budget!r}, cannot keep it")
-            if self._allows is not None:
-                self._allows(budget)
-            self._budget, self._limit = budget, Fraction(budget.limit)
 
     def close(self) -> float:
         """Refuse every later charge, and return what was charged, rounded up: from now on it is final."""

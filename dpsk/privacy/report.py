@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Any
 
-from .currencies import Currency, RenyiDP
+from .currencies import Currency, GaussianDP, RenyiDP
 from .ledger import Ledger, Release
 from .neighbours import Adjacency
 from .repetition import BestOf
@@ -96,10 +96,10 @@ class PrivacySpent:
         )
 
     @classmethod
-    def nothing_promised(cls, currency: Currency, *, delta: float, adjacency: str) -> PrivacySpent:
+    def nothing_promised(cls, delta: float, adjacency: str) -> PrivacySpent:
         """Return the report of a fit without noise, at epsilon = inf."""
         inf = math.inf
-        return cls(inf, delta, inf, currency, limit=inf, charged=inf, adjacency=adjacency, private=False)
+        return cls(inf, float(delta), inf, GaussianDP(), limit=inf, charged=inf, adjacency=adjacency, private=False)
 
     def epsilon_at(self, delta: float) -> float:
         """Return the epsilon guaranteed at another delta; inf where there is none."""

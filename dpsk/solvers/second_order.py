@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -190,6 +190,16 @@ class SecondOrder(SampledSolver):
                 f"X has {facts.n_features} columns, and a Hessian the square of that: DPSecondOrderClassifier takes "
                 f"fewer than {MOST_WEIGHTS}. Use DPLogisticRegression, which needs gradients only"
             )
+
+    def planned_for(self, objective: LinearObjective) -> SecondOrder:
+        """Return the same with the number of batches that the first phase plans, a guess where nothing is known."""
+        if self.sampling.rate == 1:
+            return self
+        known = Constants.of(objective.loss, objective.penalty, self.longest or 2.0)
+        eps_g = self.eps_g or known.gradient / 50
+        count = self.few_steps if self.phases == 2 else self.most_steps
+        steps, _ = count(known, eps_g, self.eps_h or math.sqrt(known.jerk * eps_g))
+        return replace(self, batches=float(min(2 * steps, 2_000)))
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         longest, w = self.longest or usual_longest(data), objective.start()

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from ..data import ArrayRows, Rows
+from ..data import ArrayRows, RowMap, Rows
 from ..losses import Hinge, Logistic, Loss, OneVsRest, Softmax
 from ..queries import GradientSum, LossesAlong
 from .common import heavy_tailed, random_labels, require
@@ -18,7 +17,8 @@ __all__ = ["check_rows"]
 def check_rows(make_rows: Callable[..., Rows], *, seed: int = 0) -> None:
     """Check that a backend gives the same bits as dense rows, for every query and score shape.
 
-    ``make_rows(X, y, n_classes=..., fit_intercept=...)`` gets a dense float64 array and returns the backend under test.
+    ``make_rows(X, y, how)`` gets a dense float64 array, labels and a :class:`~dpsk.data.RowMap`, and returns the
+    backend under test.
     """
     rng = np.random.default_rng(seed)
     for n, d, data in ((1, 1, "normal"), (300, 7, "heavy"), (2000, 30, "sparse"), (9000, 12, "normal")):
@@ -30,8 +30,8 @@ def check_rows(make_rows: Callable[..., Rows], *, seed: int = 0) -> None:
             losses: list[Loss] = [Logistic(), Hinge()]
             if n_classes is not None:
                 losses = [Softmax(n_classes), OneVsRest(Hinge(), n_classes)]
-            options: dict[str, Any] = {"n_classes": n_classes, "fit_intercept": fit_intercept}
-            dense, tested = ArrayRows(X, y, **options), make_rows(X.copy(), y.copy(), **options)
+            how = RowMap(n_classes, fit_intercept)
+            dense, tested = ArrayRows(X, y, how), make_rows(X.copy(), y.copy(), how)
             require(
                 (tested.n_rows, tested.n_features, tested.n_parameters) == (n, d, d + fit_intercept),
                 "the backend reports other numbers of rows, features or parameters",

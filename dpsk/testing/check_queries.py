@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..data import ArrayRows, Rows, Statistic
+from ..data import ArrayRows, RowMap, Rows, Statistic
 from ..mechanisms.randomness import SeededBits
 from .common import Array, heavy_tailed, random_labels, require
 
@@ -44,7 +44,7 @@ def check_query(
         if make_rows is not None:
             rows = make_rows(matrix, y)
         else:
-            rows = ArrayRows(matrix, y, n_classes=n_classes, fit_intercept=fit_intercept, data_norm=data_norm)
+            rows = ArrayRows(matrix, y, RowMap(n_classes=n_classes, fit_intercept=fit_intercept, data_norm=data_norm))
         with np.errstate(all="ignore"):  # as PrivateData.measure does
             result = query.over(rows, SeededBits(seed))
         require(result.dtype == np.int64, f"{query.label}: a query must return 64-bit integers")

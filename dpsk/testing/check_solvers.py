@@ -11,12 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from ..data import ArrayRows, PrivateData, Rows
+from ..data import ArrayRows, PrivateData, RowMap, Rows
 from ..losses import Logistic, Loss, Softmax
 from ..mechanisms import SeededBits
+from ..objectives import LinearObjective
 from ..penalties import L2
 from ..privacy import Budget, Ledger
-from ..solvers import Solver, run
+from ..solvers import Solver, api, run
 from .common import Array, require
 
 __all__ = ["check_solver", "find_peeks"]
@@ -36,16 +37,6 @@ _MODULES_FOR_SOLVERS = {
 _NAMES_OUTSIDE = {
     "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol",
     "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
-}  # fmt: skip
-_NAMES_INSIDE = {
-    "AboveThreshold", "ArgMin", "ArmijoGains", "Batch", "Bounded", "BudgetExhausted", "Certificate", "Columns",
-    "Cost", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Hinge", "HuberHinge", "Integers", "L2",
-    "Laplace", "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",
-    "NormGamma", "ObjectiveDP", "OneVsRest", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions",
-    "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledWeights", "Sampling", "Sigmoid",
-    "Softmax", "Solver", "SquaredHinge", "Start", "SymmetricGaussian", "ZCDP", "backtrack", "failure_of",
-    "gaussian_norm", "gradient_precision", "largest_curvature", "largest_eigenvalue", "run", "sampling_error", 
-    "share_of_noise",    "slope_at_zero", "smallest_eigenpair", "typical_norm",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",
@@ -81,11 +72,11 @@ def find_peeks(source: str) -> list[str]:
                 if not inside and node.module not in _MODULES_FOR_SOLVERS:
                     note(node, f"imports from {node.module}")
                 for alias in node.names:
-                    if alias.name not in (_NAMES_INSIDE if inside else _NAMES_OUTSIDE):
+                    if alias.name not in (api.__all__ if inside else _NAMES_OUTSIDE):
                         note(node, f"imports {alias.name}")
             case ast.ClassDef():
                 for base in node.bases:
-                    if not (isinstance(base, ast.Name) and base.id == "Protocol"):
+                    if not (isinstance(base, ast.Name) and base.id in ("ABC", "Protocol", "SampledSolver", "Solver")):
                         note(node, f"class {node.name} inherits")
             case ast.FunctionDef(name=name) if name.startswith("__") and name not in ("__init__", "__post_init__"):
                 note(node, f"defines {name}")
@@ -140,35 +131,36 @@ def check_solver(
         y = np.argmax(X @ rng.normal(size=(d, n_classes)) * 3 + rng.gumbel(size=(n, n_classes)), axis=1)
         shape = (d + 1, n_classes)
     penalty = L2(0.01, free_intercept=True)
+    how, objective = RowMap(n_classes), LinearObjective(loss, penalty, shape)
 
     def fit(rows: Rows, epsilon: float) -> tuple[Array, PrivateData]:
         data = PrivateData(rows, Ledger(budget(epsilon)), SeededBits(seed))
         iterates: list[Array] = []
-        w = run(solver, data, loss, penalty, shape, iterates.append)
+        w = run(solver, data, objective, iterates.append).w
         require(all(np.isfinite(v).all() for v in iterates), f"{name} yielded weights that are not finite")
         require(w.shape == shape, f"{name} yielded weights of shape {w.shape}, asked for {shape}")
         return w, data
 
-    w, data = fit(ArrayRows(X, y, n_classes=n_classes), 1.0)
+    w, data = fit(ArrayRows(X, y, how), 1.0)
     report = data.report()
     require(0 < report.charged <= report.limit, f"{name} charged {report.charged} of a cap of {report.limit}")
     storages = (
-        ArrayRows(sp.csr_matrix(X), y, n_classes=n_classes),
-        ArrayRows(X, y, n_classes=n_classes, chunk_rows=777),
+        ArrayRows(sp.csr_matrix(X), y, how),
+        ArrayRows(X, y, how, chunk_rows=777),
     )
     for rows in storages:
         require(np.array_equal(w, fit(rows, 1.0)[0]), f"{name} gives other bits on other storage")
 
     X1 = np.hstack([X, np.ones((n, 1))])
 
-    def objective(flat: Array) -> tuple[float, Array]:
+    def value(flat: Array) -> tuple[float, Array]:
         at = flat.reshape(shape)
         scores = X1 @ at
         gradient = X1.T @ loss.derivative(scores, y) / n + penalty.gradient(at)
         return float(loss.value(scores, y).mean()) + penalty.value(at), gradient.ravel()
 
-    best = minimize(objective, np.zeros(math.prod(shape)), jac=True, method="L-BFGS-B").fun
-    reached = objective(fit(ArrayRows(X, y, n_classes=n_classes), large_epsilon)[0].ravel())[0]
+    best = minimize(value, np.zeros(math.prod(shape)), jac=True, method="L-BFGS-B").fun
+    reached = value(fit(ArrayRows(X, y, how), large_epsilon)[0].ravel())[0]
     require(
         reached <= best + tolerance, f"{name} reaches {reached:.5f} at epsilon = {large_epsilon:g}, optimum {best:.5f}"
     )

@@ -21,7 +21,7 @@ from .ledger_file import LedgerError, created, reading, writing
 from .ledger_rows import ALL, account, identify, identity, now, read_terms, require_sums, set_account, write_terms
 from .terms import NOTHING, Amount, Spend, Terms
 
-__all__ = ["PrivacyLedger", "Reservation", "as_ledger", "set_aside"]
+__all__ = ["PrivacyLedger", "Reservation", "as_ledger", "require_room", "set_aside"]
 
 
 class PrivacyLedger:
@@ -212,7 +212,7 @@ class PrivacyLedger:
         fit, ValueError if the ledger refuses such fits, and LedgerError if it cannot be written.
         """
         reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private)
-        filtered = None if budget is None else Ledger(budget, allows=reservation.require_covered)
+        filtered = None if budget is None else Ledger(budget)
         try:
             yield filtered
         finally:
@@ -223,18 +223,9 @@ class PrivacyLedger:
         private = private and budget is not None
         with self._writing() as db:
             terms = read_terms(db)
-            terms.require_datasets(self._datasets)
-            terms.require_fit(label, adjacency, private)
-            require_sums(db, terms, self._path)
-            amount = terms.price(budget) if private and budget is not None else NOTHING
+            amount = self._require_fit(db, terms, budget, label, adjacency, private)
             for name in self._accounts(terms):
-                held = account(db, name)
-                if not (held + amount).fits_into(terms.limit):
-                    raise BudgetExhausted(
-                        f"{label} asks for {terms.words(amount)}, but {terms.words(terms.limit - held)} of "
-                        f"{terms.words(terms.limit)} is left in {self._name(name)}. Nothing was drawn"
-                    )
-                set_account(db, name, held + amount)
+                set_account(db, name, account(db, name) + amount)
             token = uuid.uuid4().hex
             db.execute(
                 "INSERT INTO fits (token, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, "
@@ -253,6 +244,32 @@ class PrivacyLedger:
                 ),
             )
         return Reservation(self, token, budget, private, terms)
+
+    def require_room(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> None:
+        """Raise what :meth:`reserve` would raise now, without a trace. Without a budget, something has to be left."""
+        with self._reading() as db:
+            terms = read_terms(db)
+            self._require_fit(db, terms, budget, label, adjacency, private)
+            left = self._left(db, terms)
+            if private and not left.main > 0:
+                raise BudgetExhausted(f"nothing of {terms.words(terms.limit)} is left in {self._name()} for {label}")
+
+    def _require_fit(
+        self, db: sqlite3.Connection, terms: Terms, budget: Budget | None, label: str, adjacency: str, private: bool
+    ) -> Amount:
+        """Return what a fit has to set aside; raise if it is not taken, or does not fit into an account."""
+        terms.require_datasets(self._datasets)
+        terms.require_fit(label, adjacency, private)
+        require_sums(db, terms, self._path)
+        amount = terms.price(budget) if private and budget is not None else NOTHING
+        for name in self._accounts(terms):
+            held = account(db, name)
+            if not (held + amount).fits_into(terms.limit):
+                raise BudgetExhausted(
+                    f"{label} asks for {terms.words(amount)}, but {terms.words(terms.limit - held)} of "
+                    f"{terms.words(terms.limit)} is left in {self._name(name)}. Nothing was drawn"
+                )
+        return amount
 
     def _accounts(self, terms: Terms) -> tuple[str, ...]:
         """Return the accounts in which a fit with this handle counts: all of them where no data set is named."""
@@ -405,13 +422,6 @@ class Reservation:
         self._store, self._token, self._budget, self._private, self._terms = ledger, token, budget, private, terms
         self._process = os.getpid()
 
-    def require_covered(self, budget: Budget) -> None:
-        """Raise ValueError unless what was set aside is enough for another plan of the same fit."""
-        if not self._private or self._budget is None:
-            return
-        if not self._terms.price(budget).fits_into(self._terms.price(self._budget)):
-            raise ValueError(f"what was set aside does not cover a budget kept in {budget.currency.name}")
-
     def end(self, filtered: Ledger | None) -> None:
         """Record the end of the fit that charged ``filtered``, which is closed; None leaves the reservation whole.
 
@@ -421,8 +431,6 @@ class Reservation:
         if self._process != os.getpid():
             return
         charged = math.inf if filtered is None else filtered.close()
-        if filtered is not None and charged > 0 and filtered.budget != self._budget:
-            charged = math.inf  # its charges are in another currency than what was set aside
         try:
             self._close(charged)
         except LedgerError as error:
@@ -467,6 +475,13 @@ def set_aside(ledger: Any, budget: Budget | None, *, label: str, adjacency: str,
     else:
         with durable.fit(budget, label=label, adjacency=adjacency, private=private) as filtered:
             yield filtered
+
+
+def require_room(ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> None:
+    """Raise what :func:`set_aside` would raise now; without a budget, what is known before one is."""
+    durable = None if isinstance(ledger, Allowance) else as_ledger(ledger)
+    if durable is not None:
+        durable.require_room(budget, label=label, adjacency=adjacency, private=private)
 
 
 def as_ledger(value: Any) -> PrivacyLedger | None:

@@ -1,0 +1,98 @@
+"""A fit is a value: what will be run on which objective, how rows are encoded, and what it may cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..data import Facts, Unknown
+from ..encodings import LinearEncoding
+from ..objectives import Linear
+from ..privacy import Budget, conversions
+from ..solvers import Solver
+
+__all__ = ["Plan", "budget_of_plan", "doubts", "plan_of"]
+
+_HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that a fit will do, fixed before it is paid for.
+
+    Parameters
+    ----------
+    solver : Solver
+        The algorithm, with its parameters.
+    objective : Linear
+        The model, its loss and its penalty.
+    encoding : LinearEncoding
+        How a table becomes numbers on a grid.
+    budget : Budget or None
+        The cap of the fit and what it is kept in; None for the exact model, which is not private.
+    """
+
+    solver: Solver
+    objective: Linear
+    encoding: LinearEncoding
+    budget: Budget | None
+
+    def require(self, facts: Facts) -> None:
+        """Raise ValueError if the parts do not suit these data, or one another."""
+        if self.budget is not None:
+            self.encoding.require(facts)
+            self.solver.require(self.objective.loss_for(facts.n_classes), facts, self.budget.currency)
+
+
+def plan_of(estimator: Any, facts: Facts | Unknown) -> Plan:
+    """Return the plan of an estimator for data with these facts; raise ValueError for a bad parameter.
+
+    Raises :class:`~dpsk.data.UnknownFact` where the plan depends on a fact that is not known.
+    """
+    estimator._require_shared()
+    plan: Plan = estimator._plan(facts)
+    if isinstance(facts, Facts):
+        plan.require(facts)
+    return plan
+
+
+def budget_of_plan(estimator: Any, facts: Facts | Unknown) -> Budget | None:
+    """Return the budget of a plan, whether or not its parts suit such data; None for the exact model.
+
+    Raises :class:`~dpsk.data.UnknownFact` where the budget depends on a fact that is not known.
+    """
+    estimator._require_shared()
+    plan: Plan = estimator._plan(facts)
+    return plan.budget
+
+
+def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[str]:
+    """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
+    budget, n = plan.budget, facts.n_rows
+    if budget is None:
+        return
+    delta = budget.delta if delta is None else delta
+    n_scores = 1 if facts.n_classes == 2 else facts.n_classes
+    weights = (facts.n_features + bool(plan.encoding.fit_intercept)) * n_scores
+    if delta > 1 / n:
+        yield (
+            f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
+            "row would satisfy it. Choose delta well below 1/n"
+        )
+    if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
+        noise = weights / budget.epsilon
+    else:
+        rho = budget.currency.rho(budget.limit)
+        if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
+            rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
+        noise = math.sqrt(weights / (2 * rho))
+    if n < _HOPELESS * noise:
+        pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
+        yield (
+            f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
+            "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer "
+            "columns or classes"
+            f"{pure}"
+        )

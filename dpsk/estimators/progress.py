@@ -1,0 +1,54 @@
+"""Progress of a fit: what is printed, and what callbacks get. Both see released values only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .._sklearn_compat import callback_context
+from ..data import PrivateData, RowMap
+from ..mechanisms.samplers import Floats
+
+__all__ = ["Progress"]
+
+
+class Progress:
+    """What one fit of an estimator shows while it lasts."""
+
+    def __init__(self, estimator: Any, classes: Any) -> None:
+        self._estimator, self._classes, self._context = estimator, classes, callback_context(estimator)
+        if self._context is not None:
+            self._context.call_on_fit_task_begin(estimator=estimator)
+
+    def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
+        """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
+        coef, intercept = how.in_user_units(w)
+        released = {"coef_": coef, "intercept_": intercept, "ranges_": how.ranges}
+        return {"classes_": self._classes, **released, "data_norm_": how.data_norm}
+
+    def observer(self, data: PrivateData, how: RowMap) -> Callable[[Floats], bool]:
+        """Return what is called with every iterate; it returns True where a callback ends the fit."""
+        count, shown, verbose = 0, -1, self._estimator.verbose
+
+        def observe(w: Floats) -> bool:
+            nonlocal count, shown
+            count += 1
+            used = 1 - data.remaining / data.budget.limit
+            if verbose and (int(10 * used) > shown or verbose > 1):
+                shown = int(10 * used)
+                print(f"[{type(self._estimator).__name__}] iterate {count}: {100 * used:.0f}% of the budget used")
+            if self._context is None:
+                return False
+            task = self._context.subcontext(task_name="iterate")
+            task.call_on_fit_task_begin(estimator=self._estimator)
+            return bool(self._end(task, lambda: self.attributes(w, how)))
+
+        return observe
+
+    def end(self, fitted: dict[str, Any]) -> None:
+        """Tell callbacks that the fit has ended with these attributes."""
+        if self._context is not None:
+            self._end(self._context, lambda: fitted)
+
+    def _end(self, task: Any, attributes: Callable[[], dict[str, Any]]) -> Any:
+        return task.call_on_fit_task_end(estimator=self._estimator, reconstruction_attributes=attributes)

@@ -1,0 +1,50 @@
+"""What estimators on random batches share: how batches are drawn, and the budget of a plan of equal ones."""
+
+from __future__ import annotations
+
+from ..privacy import Budget, Currency, Sampling
+from ..privacy.amplification import SCHEMES
+from ..privacy.neighbours import Adjacency
+from ..requirements import require_choice, require_part
+from ..solvers.sampled import SampledSolver
+from .classifier import PrivateClassifier
+
+__all__ = ["SampledClassifier"]
+
+
+class SampledClassifier(PrivateClassifier):
+    """Base of estimators whose batches are random.
+
+    Parameters
+    ----------
+    sampling_rate : float
+        The part of the rows that a batch holds, drawn secretly and anew each time; 1.0 uses all rows.
+    sampling : {"poisson", "without-replacement"}
+        "poisson" keeps each row independently, for ``adjacency="zero-out"``. "without-replacement" draws batches of a
+        fixed size and protects replaced rows under either adjacency. What is proved for it needs far more noise: unless
+        the rate is near 0.01 or below, all rows (1.0) are better.
+    """
+
+    sampling_rate: float = 0.1
+    sampling: str = "poisson"
+
+    def _sampled(self, *, used: bool = True) -> Sampling:
+        """Return how batches are drawn, all rows where batches are not ``used``; raise ValueError without a theorem."""
+        require_part("sampling_rate", self.sampling_rate)
+        require_choice("sampling", self.sampling, SCHEMES)
+        sampling = Sampling(float(self.sampling_rate), self.sampling) if used else Sampling(1.0)
+        replaced = Adjacency(self.adjacency) is Adjacency.REPLACE
+        if replaced and sampling.scheme == "poisson" and sampling.rate < 1:
+            raise ValueError(
+                "adjacency='replace' cannot be combined with sampling='poisson': no theorem covers it. Use "
+                "sampling_rate=1.0, or sampling='without-replacement', which needs far more noise"
+            )
+        return sampling
+
+    def _sampled_budget(self, solver: SampledSolver, of_all_rows: Currency) -> Budget:
+        """Return the cap, kept at the Renyi order that is best for the plan, or as for batches that hold all rows."""
+        whole = Budget.of(self.epsilon, self.delta, currency=of_all_rows)
+        if solver.sampling.rate == 1:
+            return whole
+        currency = solver.planned_currency(whole.epsilon, whole.delta)
+        return Budget.of(self.epsilon, self.delta, currency=currency)
