@@ -69,8 +69,8 @@ class PrivateScore:
             f"({round_up(self.privacy_spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours "
             f"differ in that {Adjacency(self.privacy_spent.adjacency).words}. If the rows are a random sample, the "
             f"accuracy on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and "
-            f"{math.ceil(1e3 * high) / 1e3:.3f} with {confidence:g} confidence, noise and sampling considered. Other releases "
-            "from these rows, fits included, add to it."
+            f"{math.ceil(1e3 * high) / 1e3:.3f} with {confidence:g} confidence, noise and sampling considered. Other "
+            "releases from these rows, fits included, add to it."
         )
 
 

@@ -17,10 +17,8 @@ __all__ = ["SampledSolver"]
 class SampledSolver(Solver):
     """A solver of equal batches, as far as can be planned."""
 
-    @property
-    @abstractmethod
-    def sampling(self) -> Sampling:
-        """How batches are drawn."""
+    sampling: Sampling
+    """How batches are drawn."""
 
     @property
     @abstractmethod
