@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-__all__ = ["CALLER_OF_FIT", "CallbackSupportMixin", "callback_context", "with_callbacks"]
-
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 try:
-    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import CallbackSupportMixin as CallbackSupportMixin
     from sklearn.callback import with_callbacks as _with_callbacks
 
     CALLER_OF_FIT = 3

@@ -8,8 +8,6 @@ import math
 from .privacy import PrivacyLedger
 from .privacy.durable.terms import CURRENCIES, Spend, Terms, decimal, float_below
 
-__all__ = ["add_arguments", "epsilon_of_each", "fits_of_each", "plan", "run", "show"]
-
 WHAT_FITS = {
     "basic": "every estimator",
     "rho": "DPAGD*; DPLogisticRegression and the like with solver='adaptive-gradient'",

@@ -16,8 +16,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["exp", "log", "log1p"]
-
 
 def exp(x: Any) -> Any:
     """Return e^x of every number."""

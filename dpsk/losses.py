@@ -23,20 +23,6 @@ from numpy.typing import NDArray
 
 from .elementwise import exp, log, log1p
 
-__all__ = [
-    "Hinge",
-    "HuberHinge",
-    "Logistic",
-    "Loss",
-    "MarginLoss",
-    "OneVsRest",
-    "Sigmoid",
-    "Softmax",
-    "SquaredHinge",
-    "check_weights",
-    "sum_of_classes",
-]
-
 Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
 

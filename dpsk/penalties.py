@@ -9,8 +9,6 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["L2", "Bounded", "Penalty"]
-
 Floats: TypeAlias = NDArray[np.float64]
 
 

@@ -8,15 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = [
-    "require_choice",
-    "require_clip",
-    "require_flag",
-    "require_number",
-    "require_part",
-    "require_stable_steps",
-]
-
 
 def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
     """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""

@@ -10,8 +10,6 @@ from ..mechanisms.randomness import Bits, bits_beside
 from ..mechanisms.samplers import poisson_sample, sample_without_replacement
 from .rows import Rows
 
-__all__ = ["Batches"]
-
 
 class Batches:
     """Random batches of some rows: when one is asked for, a thread begins to collect the next of the same kind.

@@ -16,8 +16,6 @@ from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octa
 from .row_map import LARGEST_ENTRY, ColumnGrid, PublicShape, RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 
-__all__ = ["ArrayRows", "Compact", "RawRows", "blocks_of", "one_per_place", "require_rows"]
-
 _Order: TypeAlias = Literal["C", "F"]
 _GRID = 2.0**-UNIT_BITS
 _MAX_ROWS = 2**26  # a row adds at most 2^(2*UNIT_BITS) to a sum of 64-bit integers

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike
 
 from ..mechanisms.samplers import Floats
 
-__all__ = ["Columns"]
-
 
 @dataclass(frozen=True, eq=False)
 class Columns:

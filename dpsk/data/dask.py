@@ -24,8 +24,6 @@ from .rows import Kernel, Labels, Matrix, Rows
 from .stored import StoredRows
 from .tables import Table
 
-__all__ = ["DaskRows", "DaskTable", "is_dask", "map_rows", "require_table"]
-
 _FAN_IN = 16  # sums that one task adds up
 
 Check = Callable[[Any, Any], tuple[Matrix, Labels]]

@@ -26,18 +26,6 @@ import numpy as np
 from ..mechanisms.mechanism import positive
 from ..mechanisms.samplers import Floats, Integers
 
-__all__ = [
-    "CENTRED_CHUNK_ROWS",
-    "CHUNK_ROWS",
-    "SHORTEST_NORM",
-    "UNIT_BITS",
-    "WEIGHT_BITS",
-    "check_clip",
-    "octaves",
-    "power_of_two_above",
-    "weights_on_grid",
-]
-
 UNIT_BITS = 18
 WEIGHT_BITS = 30
 CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)

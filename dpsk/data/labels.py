@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from .rows import Labels
 
-__all__ = ["all_labels", "as_classes", "as_labels", "known_classes"]
-
 
 def as_classes(classes: Any) -> NDArray[Any]:
     """Return the labels listed, sorted; raise ValueError unless they are at least two, of one type."""

@@ -26,8 +26,6 @@ from ..privacy.report import PrivacySpent
 from .ahead import Batches
 from .rows import Rows
 
-__all__ = ["Batch", "Door", "NoisyQuery", "PrivateData", "Query", "Sealed", "SealedRows", "Statistic"]
-
 
 class Statistic(ABC):
     """A vector of integers that rows determine, and how far one row can move it.

@@ -12,8 +12,6 @@ from ..mechanisms.samplers import Floats
 from .columns import Columns
 from .grid import SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 
-__all__ = ["LARGEST_ENTRY", "ColumnGrid", "PublicShape", "RowMap"]
-
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 
 

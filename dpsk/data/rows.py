@@ -22,20 +22,6 @@ from ..mechanisms.samplers import Floats, Integers
 from .grid import UNIT_BITS
 from .row_map import PublicShape
 
-__all__ = [
-    "Chunk",
-    "ChunkRows",
-    "Kernel",
-    "Labels",
-    "Line",
-    "Matrix",
-    "Memory",
-    "Part",
-    "RawChunk",
-    "Rows",
-    "n_threads",
-]
-
 Labels: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix: what both sides of the products below accept
 

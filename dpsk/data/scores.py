@@ -29,8 +29,6 @@ from .arrays import one_per_place
 from .row_map import LARGEST_ENTRY
 from .rows import Matrix
 
-__all__ = ["row_scores"]
-
 _ENTRIES = 2**16  # of rows that are worked on at a time: they stay in cache
 _FEWEST_ROWS = 8  # a block of one row would be added in another order
 

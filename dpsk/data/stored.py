@@ -21,8 +21,6 @@ from .arrays import ArrayRows, blocks_of, require_rows
 from .row_map import RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
 
-__all__ = ["Scratch", "StoredRows", "blocks_of", "require_room"]
-
 _ALIGNMENT = 64
 _ELSEWHERE = "Set the environment variable TMPDIR to a folder with more room before Python starts"
 

@@ -16,8 +16,6 @@ from .row_map import RowMap
 from .rows import Matrix, Rows
 from .stored import StoredRows
 
-__all__ = ["ArrayTable", "Chunks", "StoredTable", "Table"]
-
 
 class Chunks:
     """Rows that come in chunks, for data that do not fit into memory: a Parquet data set, a cursor of a database.

@@ -12,8 +12,6 @@ from ..mechanisms.samplers import Floats
 from ..requirements import require_choice, require_flag, require_number
 from .standardization import find_ranges, standardise
 
-__all__ = ["LinearEncoding"]
-
 
 @dataclass(frozen=True, eq=False)
 class LinearEncoding:

@@ -16,8 +16,6 @@ from ..mechanisms.samplers import Floats
 from ..queries import Magnitudes, Moments, Positions
 from ..solvers.precision import share_of_noise, typical_norm
 
-__all__ = ["find_ranges", "standardise"]
-
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
 SCALE_POWER = 0.85

@@ -13,8 +13,6 @@ from .budgets import WithRho, budget_of
 from .linear import LossNamed, Probabilities
 from .plan import Plan
 
-__all__ = ["DPAGDSVC", "DPAGDLogisticRegression"]
-
 
 class _AdaptiveGradientClassifier(WithRho):
     """The parameters that both estimators share.

@@ -11,11 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
-from ..data.stored import blocks_of
+from ..data.arrays import blocks_of
 from .validation import is_mapped
-
-__all__ = ["by_blocks"]
-
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 

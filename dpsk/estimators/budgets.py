@@ -12,8 +12,6 @@ from ..requirements import require_number
 from ..solvers.objective_perturbation import LARGEST_LOG_DETERMINANT, PRECISE
 from .classifier import PrivateClassifier
 
-__all__ = ["WithExactModel", "WithRho", "budget_of", "is_exact", "objective_budget", "public_precision"]
-
 # Of epsilon, for determinants: where noise matters, and where it hardly does
 DETERMINANT_SHARE, LARGEST_SHARE = 0.15, 0.5
 

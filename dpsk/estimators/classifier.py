@@ -31,8 +31,6 @@ from .plan import Plan, doubts, plan_of
 from .progress import Progress
 from .validation import open_table, validated_rows
 
-__all__ = ["PrivateClassifier", "accounted"]
-
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-__all__ = ["in_own_words", "refuse_unsupported"]
-
 _NOT_TAKEN = {
     "sample_weight": "sample_weight is not supported: weights change how much one row can move a sum, and with it the "
     "privacy guarantee. Leave it out, or resample the rows beforehand by a rule that does not look at the data",

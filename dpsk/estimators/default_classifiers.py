@@ -16,8 +16,6 @@ from .budgets import WithExactModel, WithRho, budget_of, is_exact, objective_bud
 from .linear import LossNamed, Probabilities
 from .plan import Plan
 
-__all__ = ["DPLinearSVC", "DPLogisticRegression"]
-
 SOLVERS: dict[str, Solver] = {
     "gradient-descent": GradientDescent(),
     "adaptive-gradient": AdaptiveGradient(),

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields
 from typing import Any
 
-__all__ = ["documented"]
-
 _DESCRIBED = ("Parameters", "Attributes")
 
 

@@ -13,8 +13,6 @@ from .budgets import WithExactModel, WithRho, budget_of
 from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan
 
-__all__ = ["DPGradientDescentClassifier"]
-
 
 class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, WithRho, WithExactModel):
     """Linear classifier by noisy gradient descent on all rows, with momentum and an averaged tail.

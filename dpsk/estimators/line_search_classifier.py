@@ -13,8 +13,6 @@ from .linear import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan
 from .sampled_classifier import SampledClassifier
 
-__all__ = ["DPLineSearchClassifier"]
-
 
 class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     """Linear classifier by noisy gradients of random batches and a private line search: DP-BLSGD.

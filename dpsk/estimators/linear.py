@@ -25,15 +25,6 @@ from ..losses import (
 from ..mechanisms.samplers import Floats
 from .blocks import by_blocks
 
-__all__ = [
-    "LOSSES",
-    "SMOOTH_LOSSES",
-    "LossNamed",
-    "OneVsRestProbabilities",
-    "Probabilities",
-    "ProbabilitiesOfLogLoss",
-]
-
 SMOOTH_LOSSES = ("log_loss", "huber_hinge")
 LOSSES = ("log_loss", "hinge", "huber_hinge")
 

@@ -17,8 +17,6 @@ from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..solvers import Diagnostics, Result
 
-__all__ = ["minimise"]
-
 _TOLERANCE = 1e-9
 
 

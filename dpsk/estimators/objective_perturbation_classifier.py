@@ -13,8 +13,6 @@ from .budgets import WithExactModel, is_exact, objective_budget
 from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan
 
-__all__ = ["ObjectivePerturbationClassifier"]
-
 
 class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):
     """Linear classifier by objective perturbation: a random linear term, one convex problem, solved once.

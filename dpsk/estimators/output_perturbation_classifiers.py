@@ -10,8 +10,6 @@ from .linear import OneVsRestProbabilities
 from .output_perturbed import OutputPerturbed
 from .plan import Plan
 
-__all__ = ["OutputPerturbationLogisticRegression", "OutputPerturbationSVC"]
-
 
 class OutputPerturbationLogisticRegression(OneVsRestProbabilities, OutputPerturbed):
     """Logistic regression by output perturbation: the exact model of a regularised problem, and noise.

@@ -23,8 +23,6 @@ from .budgets import WithExactModel, budget_of, is_exact
 from .linear import LossNamed
 from .plan import Plan
 
-__all__ = ["OutputPerturbed"]
-
 DATA_NORM = 1.0  # the default, which bounds and standardisation replace
 
 

@@ -13,8 +13,6 @@ from ..objectives import Linear
 from ..privacy import Budget, conversions
 from ..solvers import Solver
 
-__all__ = ["Plan", "budget_of_plan", "doubts", "plan_of"]
-
 _HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
 
 

@@ -9,8 +9,6 @@ from .._sklearn_compat import callback_context
 from ..data import PrivateData, RowMap
 from ..mechanisms.samplers import Floats
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """What one fit of an estimator shows while it lasts."""

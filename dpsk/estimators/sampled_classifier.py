@@ -9,8 +9,6 @@ from ..requirements import require_choice, require_part
 from ..solvers.sampled import SampledSolver
 from .classifier import PrivateClassifier
 
-__all__ = ["SampledClassifier"]
-
 
 class SampledClassifier(PrivateClassifier):
     """Base of estimators whose batches are random.

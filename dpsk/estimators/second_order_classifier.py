@@ -15,8 +15,6 @@ from .linear import LossNamed, OneVsRestProbabilities, ProbabilitiesOfLogLoss
 from .plan import Plan
 from .sampled_classifier import SampledClassifier
 
-__all__ = ["DPSecondOrderClassifier"]
-
 _METHODS = ("opt", "opt-ls", "opt-b", "2opt", "2opt-ls", "2opt-b")
 
 

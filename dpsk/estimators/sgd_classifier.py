@@ -14,8 +14,6 @@ from .linear import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan
 from .sampled_classifier import SampledClassifier
 
-__all__ = ["DPSGDClassifier"]
-
 
 class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     """Linear classifier by noisy gradients of random batches: DP-SGD, or DP-Adam.

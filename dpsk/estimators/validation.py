@@ -12,11 +12,9 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from sklearn.utils.validation import validate_data
 
 from ..data import ArrayTable, Chunks, DaskTable, StoredTable, Table, is_dask, require_table
-from ..data.arrays import one_per_place
+from ..data.arrays import blocks_of, one_per_place
 from ..data.labels import all_labels
-from ..data.stored import Scratch, blocks_of, require_room
-
-__all__ = ["is_mapped", "open_table", "validated", "validated_rows"]
+from ..data.stored import Scratch, require_room
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
 

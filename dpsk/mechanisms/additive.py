@@ -14,8 +14,6 @@ from .mechanism import Mechanism, PureMechanism, Sensitivity
 from .randomness import Bits
 from .samplers import MAX_SCALE, Floats, Integers, discrete_laplace, rounded_gaussian
 
-__all__ = ["Gaussian", "Laplace", "SymmetricGaussian", "noise_scale"]
-
 
 def noise_scale(sensitivity: float, strength: float) -> int:
     """Return the smallest integer >= sensitivity/strength, or raise if it does not fit on the grid.

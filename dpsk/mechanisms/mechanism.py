@@ -18,8 +18,6 @@ from ..privacy.currencies import Currency
 from .randomness import Bits
 from .samplers import Integers
 
-__all__ = ["Mechanism", "PureMechanism", "Sensitivity", "positive"]
-
 
 @dataclass(frozen=True)
 class Sensitivity:

@@ -8,8 +8,6 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-__all__ = ["Bits", "SeededBits", "SystemBits", "bits_beside", "bits_for", "generator_for"]
-
 _BUFFER_BYTES = 1 << 14
 
 

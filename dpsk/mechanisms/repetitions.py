@@ -9,8 +9,6 @@ from ..privacy.repetition import Law, Poisson, TruncatedNegativeBinomial
 from .randomness import Bits
 from .samplers import coins
 
-__all__ = ["repetitions"]
-
 
 def repetitions(law: Law, bits: Bits) -> int:
     """Return one draw of the number of runs, with exactly the probabilities of the law.

@@ -23,19 +23,6 @@ from numpy.typing import NDArray
 
 from .randomness import Bits
 
-__all__ = [
-    "MAX_SCALE",
-    "bernoulli_exp",
-    "coins",
-    "discrete_laplace",
-    "geometric",
-    "permutation",
-    "poisson_sample",
-    "rounded_gaussian",
-    "sample_without_replacement",
-    "uniform_below",
-]
-
 Integers: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
 

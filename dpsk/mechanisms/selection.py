@@ -26,8 +26,6 @@ from .samplers import (
     uniform_below,
 )
 
-__all__ = ["ArgMin", "NoisyMin", "PermuteAndFlip"]
-
 
 def _reach(sensitivity: Sensitivity) -> float:
     """Return how far two scores can move apart between neighbours."""

@@ -18,8 +18,6 @@ from .mechanism import Mechanism, Sensitivity
 from .randomness import Bits
 from .samplers import Integers, discrete_laplace, rounded_gaussian
 
-__all__ = ["AboveThreshold", "OpenSearch"]
-
 _SQRT2 = 1.4142135623730951
 
 

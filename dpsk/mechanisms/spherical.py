@@ -18,8 +18,6 @@ from .mechanism import PureMechanism, Sensitivity
 from .randomness import Bits
 from .samplers import Integers, words
 
-__all__ = ["NormGamma"]
-
 _MAX_BITS = 56
 _CELL_BITS = 10  # what is released is coarser than the noise's scale by so many bits less
 _DIGITS = 52  # of a uniform number, as far as it is known at first

@@ -15,8 +15,6 @@ from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
 from .regularized import ROUNDING, RegularizedSum, SumOverRows, differences, total_of, two_parts, whole_parts
 
-__all__ = ["AttackedSum"]
-
 _KINK = 0.1  # where the norm is rounded off, in units of how far one row can move the minimiser
 _EASIER = 8.0 ** np.arange(6, 0, -1)  # kinks that are rounded off more widely, for the methods to begin with
 

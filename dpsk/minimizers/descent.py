@@ -14,8 +14,6 @@ import numpy as np
 from ..mechanisms.samplers import Floats, Integers
 from .newton import Objectives, newton
 
-__all__ = ["METHODS", "RandomParts", "minima"]
-
 _EPOCHS = 30
 _FARTHEST = 2.0**300
 _STEPS = 300  # of the subgradient method

@@ -14,8 +14,6 @@ from ..mechanisms.samplers import Floats, Integers
 from .descent import near
 from .regularized import ROUNDING, RegularizedSum, SumOverRows, two_parts
 
-__all__ = ["hinge_minima", "smallest_gap"]
-
 _CORNERS = 2.0 * 0.25 ** np.arange(6)  # rounded corners that stand in for the kink
 # Those that are moved: the narrower, the further each of them gets, and the harder it is for Newton's method
 _CORRECTED = _CORNERS[-1] * np.maximum(0.5 ** np.arange(50), 2.0**-12)

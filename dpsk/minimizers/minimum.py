@@ -24,8 +24,6 @@ from .hinge import hinge_minima, smallest_gap
 from .newton import newton
 from .regularized import RegularizedSum, SumOverRows, margin_loss, two_parts
 
-__all__ = ["Minimizer", "PerturbedMinima", "require_perturbable"]
-
 _NEAR = 0.005  # how far from the minimum a solver may stop, in units of how far one row can move it
 _NEAR_HINGE = 0.05  # the same where a duality gap has to tell
 _ROUGHLY = 0.05  # the part of the largest gradient that easier problems are solved to

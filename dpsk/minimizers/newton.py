@@ -10,8 +10,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..mechanisms.samplers import Floats
 
-__all__ = ["Objectives", "newton"]
-
 _NEWTON_STEPS, _PLAIN_STEPS = 60, 20  # beyond the latter steps are solved for with the true Hessian
 _SHORTENINGS = 20
 # A step that leaves more of a gradient than this asks for a new Hessian, which is the dearer the more columns there are

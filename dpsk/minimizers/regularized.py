@@ -20,20 +20,6 @@ from ..privacy.costs import positive_integer
 from ..privacy.neighbours import Adjacency
 from ..queries.hessian import weighted_products
 
-__all__ = [
-    "ROUNDING",
-    "Curvatures",
-    "RegularizedSum",
-    "SumOverRows",
-    "differences",
-    "largest_curvature",
-    "margin_loss",
-    "slope_at_zero",
-    "total_of",
-    "two_parts",
-    "whole_parts",
-]
-
 ROUNDING = 2.0**-53 * (1 + 2.0**-20)  # of one operation; products of many of them and underflow are in the second part
 _PARTS = 20  # of the rows, for methods that look at one at a time
 _WIDE = 1.5  # the corner of a first problem, where the true one is narrower

@@ -27,8 +27,6 @@ from .descent import minima
 from .minimum import Minimizer
 from .regularized import RegularizedSum, SumOverRows, two_parts
 
-__all__ = ["SampledWeights"]
-
 _HOPELESS = 1e-5  # expected acceptance below which a draw is refused
 _FINE = 2.0**-14  # the grid, in units of the narrowest standard deviation that there can be
 _LOST = 1e-3  # of an exponent, to rounding losses down to integers

@@ -26,8 +26,6 @@ from .regularized import (
     whole_parts,
 )
 
-__all__ = ["TiltedSum"]
-
 _LARGEST = 2.0**400
 _UP = 1 + 2.0**-40
 _BINS = 4096

@@ -39,8 +39,6 @@ from ..data.arrays import one_per_place
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.validation import require_numbers
 
-__all__ = ["correct", "labels_of", "n_rows_of", "rows_of", "silence", "transformed"]
-
 _ROW_BY_ROW = (
     Binarizer,
     MaxAbsScaler,

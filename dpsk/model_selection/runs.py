@@ -27,8 +27,6 @@ from .judging import rows_of, transformed
 from .score import released_successes
 from .search_cost import private_step
 
-__all__ = ["SMALLEST", "Outcome", "Run", "Space", "budget_with", "fit_in_front", "require_free"]
-
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
 _PROBES = 50
 

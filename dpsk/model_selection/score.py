@@ -24,8 +24,6 @@ from ..privacy.report import round_up, warn_not_private
 from ..queries import Successes
 from .judging import correct, labels_of, n_rows_of
 
-__all__ = ["PrivateScore", "private_score"]
-
 
 @dataclass(frozen=True)
 class PrivateScore:

@@ -30,8 +30,6 @@ from ..requirements import require_part
 from .runs import SMALLEST, Outcome, Run, Space, budget_with, fit_in_front, require_free
 from .search_cost import private_step
 
-__all__ = ["NothingSelected", "PrivateSearchCV"]
-
 
 class NothingSelected(RuntimeError):
     """A private search came to nothing: no run was made, or the best of them had no model. It was paid for."""

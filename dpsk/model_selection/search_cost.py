@@ -30,8 +30,6 @@ from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_i
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
 
-__all__ = ["SearchCost", "private_step", "search_cost"]
-
 _ADVICE = {"PrivateSearchCV": ". A fit of a PrivateSearchCV costs its own epsilon and delta, whatever it holds"}
 
 

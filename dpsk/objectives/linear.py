@@ -13,8 +13,6 @@ from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong
 
-__all__ = ["Linear", "LinearObjective"]
-
 
 @dataclass(frozen=True)
 class LinearObjective:

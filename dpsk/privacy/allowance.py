@@ -9,8 +9,6 @@ from typing import NoReturn
 from .ledger import Budget, Ledger
 from .repetition import BestOf
 
-__all__ = ["Allowance"]
-
 
 class Allowance:
     """What stands in for a durable ledger within a run: it lets one budget through that the search covers.

@@ -20,17 +20,6 @@ from .costs import Cost, sum_above
 from .currencies import Currency, RenyiDP
 from .rounding import LEAST
 
-__all__ = [
-    "SCHEMES",
-    "BatchCost",
-    "Sampling",
-    "best_order",
-    "poisson_general_rdp",
-    "poisson_rdp",
-    "sampled_epsilon",
-    "without_replacement_rdp",
-]
-
 SCHEMES = ("poisson", "without-replacement")
 
 

@@ -24,28 +24,6 @@ from scipy.special import erfcx, erfinv, log_expit, ndtr, ndtri_exp
 
 from .rounding import LEAST, down, up
 
-__all__ = [
-    "bounded_range_mu",
-    "bounded_range_rho",
-    "gaussian_delta",
-    "gaussian_epsilon",
-    "gaussian_mu",
-    "largest_within",
-    "paper_mu",
-    "paper_rho",
-    "pure_delta",
-    "pure_epsilon",
-    "pure_mu",
-    "pure_rdp",
-    "pure_rho",
-    "rdp_delta",
-    "rdp_epsilon",
-    "smallest_epsilon",
-    "zcdp_delta",
-    "zcdp_epsilon",
-    "zcdp_rho",
-]
-
 SMALLEST_DELTA = 1e-300
 """The smallest positive delta that may be asked for; what is stated goes down to a tenth of it."""
 SMALLEST, LARGEST = 1e-100, 1e100

@@ -15,15 +15,6 @@ from typing import Any, Protocol, runtime_checkable
 from . import conversions
 from .rounding import LEAST, above
 
-__all__ = [
-    "BoundedRangeCost",
-    "Cost",
-    "GaussianCost",
-    "GaussianThresholdCost",
-    "LaplaceThresholdCost",
-    "PureCost",
-]
-
 
 @runtime_checkable
 class Cost(Protocol):

@@ -24,8 +24,6 @@ from . import conversions
 from .costs import Cost
 from .rounding import LEAST, above
 
-__all__ = ["ZCDP", "Currency", "GaussianDP", "PureDP", "RenyiDP", "needs_delta", "single_row_only"]
-
 
 class Currency(Protocol):
     """What adds up. ``limit`` below is an amount in this currency."""

@@ -14,8 +14,6 @@ from . import conversions
 from .costs import Cost
 from .currencies import ZCDP, Currency, PureDP
 
-__all__ = ["Budget", "BudgetExhausted", "Ledger", "Release"]
-
 
 class BudgetExhausted(ValueError):
     """A release did not fit into the budget. Nothing was drawn, and the message says nothing about the data."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NoReturn
 
-__all__ = ["Adjacency"]
-
 
 class Adjacency(StrEnum):
     """How two neighbouring data sets differ. The unit of protection is one row in both.

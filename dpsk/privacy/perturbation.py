@@ -19,8 +19,6 @@ from .costs import Cost, positive_integer
 from .currencies import needs_delta, single_row_only
 from .rounding import LEAST, up
 
-__all__ = ["ObjectiveDP", "PerturbedMinimaCost"]
-
 
 @dataclass(frozen=True)
 class PerturbedMinimaCost:

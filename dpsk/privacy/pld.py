@@ -17,8 +17,6 @@ from .costs import Cost, GaussianCost
 from .currencies import single_row_only
 from .rounding import down, up
 
-__all__ = ["PlannedSteps"]
-
 
 @dataclass(frozen=True)
 class PlannedSteps:

@@ -27,8 +27,6 @@ from .currencies import needs_delta, single_row_only
 from .ledger import Budget
 from .rounding import above, below, down, up
 
-__all__ = ["BestOf", "BestOfCost", "Law", "Poisson", "TruncatedNegativeBinomial", "Within"]
-
 _POINTS = 60
 """At how many points the profile of a run is bounded for Poisson, closer to each other at small epsilon."""
 _NEAREST = 1e-12

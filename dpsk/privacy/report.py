@@ -15,8 +15,6 @@ from .neighbours import Adjacency
 from .repetition import BestOf
 from .rounding import above
 
-__all__ = ["NotPrivateWarning", "PrivacySpent", "round_up", "warn_not_private"]
-
 
 class NotPrivateWarning(UserWarning):
     """A fit is not private: its noise comes from a seed, or it has none."""

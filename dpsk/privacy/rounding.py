@@ -16,8 +16,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["LEAST", "MARGIN", "above", "below", "down", "up"]
-
 MARGIN = 2.0**-38
 """What a computed number is moved by, relative to it: 3.6e-12."""
 LEAST = 1e-301

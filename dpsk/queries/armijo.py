@@ -18,8 +18,6 @@ from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 from .line import in_single, line_on_grid
 
-__all__ = ["ArmijoGains"]
-
 _VALUE_BITS = 20  # gains are multiples of 2^-20 of the clip: sums of 2^26 rows fit into 64-bit integers
 _BLOCK = 16384
 

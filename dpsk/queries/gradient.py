@@ -12,8 +12,6 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
-__all__ = ["GradientSum"]
-
 
 class GradientSum(Query):
     """The sum over rows of the loss gradient at ``w``, each clipped to l2 norm ``clip``.

@@ -15,8 +15,6 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
-__all__ = ["HessianSum", "weighted_products"]
-
 _ROW_BITS = 12  # rows are rounded in units of 2^-12 to 2^-11 of their own norm
 _TOTAL_BITS = 36  # of what a row adds at most: blocks of 2^17 rows are exact in float64, 2^26 rows in 64-bit integers
 _BLOCK = 4096

@@ -14,8 +14,6 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
-__all__ = ["EntryCounts", "Magnitudes", "Positions", "RowNorms"]
-
 _WEIGHT_BITS = 16
 _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends within (1/2, 1]
 

@@ -18,8 +18,6 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
-__all__ = ["LossesAlong", "in_single", "line_on_grid"]
-
 # Clipped losses are multiples of 2^-14 of the clip (rounded up to a power of two): runs of 1,024 of them add up
 # exactly in float32.
 _VALUE_BITS = 14

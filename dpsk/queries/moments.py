@@ -11,8 +11,6 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Integers
 from ..privacy.neighbours import Adjacency
 
-__all__ = ["Moments"]
-
 _BLOCK_ENTRIES = 2**15
 
 

@@ -10,8 +10,6 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Integers
 from ..privacy.neighbours import Adjacency
 
-__all__ = ["Successes"]
-
 _UNIT_BITS = 20
 
 

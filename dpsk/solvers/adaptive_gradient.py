@@ -14,8 +14,6 @@ import numpy as np
 
 from .api import Comparison, Gaussian, Iterates, LinearObjective, PrivateData, Solver, require_clip, require_number
 
-__all__ = ["AdaptiveGradient"]
-
 
 @dataclass(frozen=True)
 class AdaptiveGradient(Solver):

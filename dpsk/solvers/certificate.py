@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Certificate", "failure_of", "gaussian_norm", "largest_eigenvalue", "sampling_error"]
-
 
 @dataclass(frozen=True)
 class Certificate:

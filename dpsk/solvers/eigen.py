@@ -9,8 +9,6 @@ from scipy.sparse.linalg import ArpackError, eigsh
 
 from ..mechanisms.samplers import Floats
 
-__all__ = ["smallest_eigenpair"]
-
 _DENSE = 300  # up to which size all eigenvalues are computed
 _ACCURACY, _VECTORS, _RESTARTS = 1e-6, 60, 30
 

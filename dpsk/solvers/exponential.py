@@ -25,8 +25,6 @@ from .api import (
     typical_norm,
 )
 
-__all__ = ["ExponentialSampling"]
-
 REACH = 10.0  # the margin that the ball reaches at the longest row
 ROOM = 1.25  # the ball, in units of how far minimisers can be from 0
 UNBOUNDED = 2.0**40  # a clip that nothing reaches, in units of the longest row

@@ -25,8 +25,6 @@ from .api import (
     typical_norm,
 )
 
-__all__ = ["GradientDescent"]
-
 # The rule of the defaults; benchmarks/results/tuning.md shows what becomes of other values.
 STEPS, FEWEST, MOST = 100, 30, 300  # at precision 84
 CLIP, SMALLEST, LARGEST = 0.18, 0.1, 1.0  # at precision 42

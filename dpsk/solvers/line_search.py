@@ -38,8 +38,6 @@ from .api import (
     require_part,
 )
 
-__all__ = ["LineSearch"]
-
 # Prices rise as long as this many updates are left: at a fixed order one raise can multiply a price by hundreds.
 _FEWEST = 10
 _SMALLEST = 1e-6  # to which part of their first value clips may shrink

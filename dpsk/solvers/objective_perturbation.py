@@ -27,8 +27,6 @@ from .api import (
     typical_norm,
 )
 
-__all__ = ["ObjectivePerturbation"]
-
 # Chosen on the data sets of benchmarks/results/seat.md.
 # The clip, of a typical row's norm: at precision 42, and how it grows. Beyond the slope of the loss at margin 0, half
 # for the logistic loss, nothing is gained even without noise.

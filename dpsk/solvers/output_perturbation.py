@@ -35,8 +35,6 @@ from .api import (
     typical_norm,
 )
 
-__all__ = ["OutputPerturbation"]
-
 # Chosen on Adult, Bank and IPUMS (benchmarks/results/tuning_output.md).
 CLIP = 0.6  # of the gradient of a typical row on the boundary
 REACH, REACH_OF_BOUND = 50.0, 100.0  # the margin that the theorems' ball reaches at a typical row, or at a bound

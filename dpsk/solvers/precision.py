@@ -11,8 +11,6 @@ from ..mechanisms import Gaussian, Laplace
 from ..privacy import PureDP
 from ..queries import RowNorms
 
-__all__ = ["gradient_precision", "share_of_noise", "typical_norm"]
-
 NORM_SHARE = 0.01
 PURE_SHARE = 0.4
 

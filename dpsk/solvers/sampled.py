@@ -11,8 +11,6 @@ from ..privacy import Cost, Sampling, best_order
 from ..privacy.currencies import Currency, RenyiDP
 from .solver import Solver
 
-__all__ = ["SampledSolver"]
-
 
 class SampledSolver(Solver):
     """A solver of equal batches, as far as can be planned."""

@@ -15,8 +15,6 @@ from ..objectives import LinearObjective
 from ..privacy import Currency
 from ..requirements import require_choice
 
-__all__ = ["Backtracking", "Comparison", "Search"]
-
 _AT_ONCE = 4  # gains that are computed together
 _RULES = {"exponential": ArgMin, "permute-and-flip": PermuteAndFlip, "laplace": NoisyMin}
 

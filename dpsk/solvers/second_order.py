@@ -49,8 +49,6 @@ from .api import (
     typical_norm,
 )
 
-__all__ = ["LONGEST", "SHORTEST", "Constants", "PhasePlan", "SecondOrder", "Task"]
-
 # c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
 _C1, _C2, _C = 0.1, 0.05, 0.1
 # c_g and c_H: the part of the decrease that a search asks for; t_2: how far a step along negative curvature may go

@@ -22,8 +22,6 @@ from .api import (
     require_part,
 )
 
-__all__ = ["SGD"]
-
 
 @dataclass(frozen=True)
 class SGD(SampledSolver):

@@ -15,8 +15,6 @@ from ..objectives import LinearObjective
 from ..privacy.currencies import Currency
 from ..privacy.ledger import BudgetExhausted
 
-__all__ = ["Diagnostics", "Iterates", "Result", "Solver", "run"]
-
 
 @dataclass(frozen=True)
 class Diagnostics:

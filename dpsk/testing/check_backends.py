@@ -11,8 +11,6 @@ from ..losses import Hinge, Logistic, Loss, OneVsRest, Softmax
 from ..queries import GradientSum, LossesAlong
 from .common import heavy_tailed, random_labels, require
 
-__all__ = ["check_rows"]
-
 
 def check_rows(make_rows: Callable[..., Rows], *, seed: int = 0) -> None:
     """Check that a backend gives the same bits as dense rows, for every query and score shape.

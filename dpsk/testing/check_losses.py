@@ -11,8 +11,6 @@ import numpy as np
 from ..losses import Loss, MarginLoss
 from .common import Array, places, random_labels, require
 
-__all__ = ["check_loss"]
-
 
 def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> None:
     """Check values, derivatives, constants and overflow of a loss, and that a row's do not depend on its place.

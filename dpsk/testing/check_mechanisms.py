@@ -13,8 +13,6 @@ from ..mechanisms import Mechanism, SeededBits, Sensitivity
 from ..privacy import Cost
 from .common import ERROR_PROBABILITY, Array, require
 
-__all__ = ["check_mechanism", "neighbouring_scores", "neighbouring_sums"]
-
 
 def neighbouring_scores(n: int, sensitivity: Sensitivity) -> Iterator[tuple[Array, Array]]:
     """Yield pairs of integer score vectors that neighbours may produce, the worst known for selection among them."""

@@ -14,8 +14,6 @@ from ..data import ArrayRows, RowMap, Rows, Statistic
 from ..mechanisms.randomness import SeededBits
 from .common import Array, heavy_tailed, random_labels, require
 
-__all__ = ["check_query"]
-
 
 def check_query(
     query: Statistic,

@@ -20,9 +20,6 @@ from ..privacy import Budget, Ledger
 from ..solvers import Solver, api, run
 from .common import Array, require
 
-__all__ = ["check_solver", "find_peeks"]
-
-
 _MODULES_FOR_SOLVERS = {
     "__future__",
     "collections",

@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ERROR_PROBABILITY", "Array", "heavy_tailed", "places", "random_labels", "require"]
-
 Array: TypeAlias = NDArray[Any]
 
 

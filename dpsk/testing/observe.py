@@ -22,9 +22,6 @@ import numpy as np
 from ..privacy.durable.store import PrivacyLedger
 from .replay import replayed
 
-__all__ = ["Seen", "differences", "observed"]
-
-
 _NOTHING = "builtins.NoneType"
 
 

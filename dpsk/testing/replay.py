@@ -14,8 +14,6 @@ import numpy as np
 
 from ..mechanisms import randomness
 
-__all__ = ["replayed"]
-
 
 class _Stream:
     """Bits that follow from a name. Each thread has its own, by the order in which threads first ask for some."""

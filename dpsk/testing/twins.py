@@ -11,8 +11,6 @@ import scipy.sparse as sp
 from .common import require
 from .observe import Seen, differences, observed
 
-__all__ = ["check_company", "check_twins", "extreme_rows"]
-
 Row: TypeAlias = tuple[Any, Any]
 """The values of a row and its label; None for what stays as it was."""
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["LedgerError", "created", "reading", "writing"]
-
 APPLICATION = int.from_bytes(b"dpsk", "big")
 """What SQLite files of this kind are marked with (``PRAGMA application_id``)."""
 

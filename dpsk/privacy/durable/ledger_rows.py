@@ -11,8 +11,6 @@ from fractions import Fraction
 from .ledger_file import LedgerError
 from .terms import NOTHING, Amount, Terms
 
-__all__ = ["ALL", "account", "identify", "identity", "now", "read_terms", "require_sums", "set_account", "write_terms"]
-
 ALL = ""
 """The one account of a ledger whose data sets are not declared disjoint."""
 

@@ -21,8 +21,6 @@ from .ledger_file import LedgerError, created, reading, writing
 from .ledger_rows import ALL, account, identify, identity, now, read_terms, require_sums, set_account, write_terms
 from .terms import NOTHING, Amount, Spend, Terms
 
-__all__ = ["PrivacyLedger", "Reservation", "as_ledger", "require_room", "set_aside"]
-
 
 class PrivacyLedger:
     """One privacy budget for everything that is done with the same data, kept in a file.

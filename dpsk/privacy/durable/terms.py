@@ -13,8 +13,6 @@ from ..currencies import ZCDP, Currency, GaussianDP, PureDP
 from ..ledger import Budget
 from ..neighbours import Adjacency
 
-__all__ = ["CURRENCIES", "NOTHING", "Amount", "Spend", "Terms", "amount_in", "decimal", "float_above", "float_below"]
-
 CURRENCIES: dict[str, Currency | None] = {"basic": None, ZCDP.name: ZCDP(), GaussianDP.name: GaussianDP()}
 """What a durable ledger can be kept in; "basic" adds up epsilons and deltas of whole fits."""
 
