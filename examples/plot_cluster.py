@@ -32,7 +32,7 @@ def main():
         X = da.concatenate(blocks)
         X, y = dask.persist(X, (X @ WEIGHTS > 0).astype(int))  # read once, and again only where a worker is lost
 
-        # DPLogisticRegression does the same in more steps. The seed is for the comparison; with it the fit is not private
+        # DPLogisticRegression does the same in more steps. The seed is for the comparison; it makes the fit not private
         warnings.simplefilter("ignore", NotPrivateWarning)
         model = DPGradientDescentClassifier(epsilon=1.0, bounds=(-4, 4), steps=40, random_state=0)
         coef = model.fit(X, y).coef_
