@@ -1,9 +1,10 @@
-"""Rows that somebody moves a little, against the model: one that was trained for it, and one that was not.
+"""Somebody moves the rows a little, so that the model is wrong. One model was trained for that, another was not.
 
-One column tells the classes apart with an error, and cannot be moved far enough to hide them. Nine others tell nearly
-everything together, but all are small. A model for the mean loss leans on the nine, and falls when every entry may be
-moved by 0.1; one for ``objective="adversarial"`` leans on the first. Both at epsilon = 1 and delta = 1e-6. Prints the
-accuracy on rows as they are and on rows moved as badly as can be; draws it over the radius if a file name is given.
+One column tells the classes apart, with some error; it cannot be moved far enough to hide them. Nine other columns
+together tell the classes apart nearly perfectly, but their values are small. A model for the mean loss relies on the
+nine, and fails if every entry may move by 0.1. A model with ``objective="adversarial"`` relies on the first column.
+Both have epsilon = 1 and delta = 1e-6. Prints the accuracy on rows as they are, and on rows moved in the worst way;
+draws it over the radius if a file name is given.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Fit where the rows are: two worker processes keep their blocks, and only sums come back.
+"""Fit where the rows are: two worker processes keep their blocks of rows, and only sums come back.
 
-Each block is made on a worker, as if it were read from a file. One worker is killed during the second fit: its blocks
-are made again elsewhere, and the model is the same to the last bit. Draws the coefficients if a file name is given.
+A worker makes each block, as if it read the block from a file. During the second fit one worker is killed. Another
+worker then makes its blocks again, and the model is the same to the last bit. Draws the coefficients if a file name is
+given.
 """
 
 import os
@@ -31,7 +32,7 @@ def main():
         X = da.concatenate(blocks)
         X, y = dask.persist(X, (X @ WEIGHTS > 0).astype(int))  # read once, and again only where a worker is lost
 
-        # what DPLogisticRegression does, in a few steps; the seed is for the comparison, and makes it not private
+        # DPLogisticRegression does the same in more steps. The seed is for the comparison; it makes the fit not private
         warnings.simplefilter("ignore", NotPrivateWarning)
         model = DPGradientDescentClassifier(epsilon=1.0, bounds=(-4, 4), steps=40, random_state=0)
         coef = model.fit(X, y).coef_

@@ -1,8 +1,8 @@
-"""A private pipeline over numbers and categories, without a step that learns from the rows.
+"""A private pipeline over numbers and categories. No step learns from the rows.
 
-Category lists come from the code book, not from the data: an encoder that finds its own categories publishes rare
-ones. Numbers need no scaling; two curves show what their public bounds are worth. Prints accuracy against epsilon, and
-draws it if a file name is given.
+The category lists come from the code book. An encoder that finds its own categories would publish rare ones. Numbers
+need no scaling. Two curves show how much public bounds of the numbers help. Prints accuracy against epsilon, and draws
+it if a file name is given.
 """
 
 import sys

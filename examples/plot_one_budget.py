@@ -1,7 +1,7 @@
-"""One budget for a whole project: fits, a search, a score and a later session, and what happens when it is used up.
+"""One budget for a whole project: fits, a search, a score and a later session. What exceeds it is refused.
 
-The ledger is a file. Every fit sets its budget aside there before it sees a row, in whichever process it runs; what
-does not fit is refused. Draws what is left after each step if a file name is given.
+The ledger is a file. Every fit reserves its budget there before it sees a row, in whichever process it runs. If too
+little is left, the fit is refused. Draws what is left after each step if a file name is given.
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""One search over 20 settings, three ways: by GridSearchCV, with every fit paid, and as PrivateSearchCV.
+"""One search over 20 settings, in three ways.
 
-The first spends epsilon = 1 in every fit, and compares scores that nothing pays for. The second divides epsilon = 1
-among 20 fits and 20 scores. The third tries a secret number of settings, 20 on average, and shows only the best.
-Prints what each costs and reaches beside a default without a search; draws it if a file name is given.
+GridSearchCV spends epsilon = 1 in every fit, and compares scores that nobody pays for. The second way divides
+epsilon = 1 among 20 fits and 20 scores. PrivateSearchCV tries a secret number of settings, 20 on average, and shows
+only the best. Prints the cost and the accuracy of each, and those of the default without a search; draws them if a
+file name is given.
 """
 
 import sys

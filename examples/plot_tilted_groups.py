@@ -1,9 +1,10 @@
-"""A small group that the mean of losses gives up, and a tilt that does not.
+"""A model for the mean loss gives up a small group. A tilted objective does not.
 
-A twentieth of the rows is separated in another direction than the rest. At one penalty, epsilon = 1 and delta = 0, the
-worst loss of the two groups is the smaller the more losses are tilted: the largest of them count for more. It is not
-free: for all that is known beforehand one row can weigh more as well, and the noise covers that. With a tilt of 2, or
-with fewer rows, it would hide both groups. Prints loss and accuracy on fresh rows; draws if a file name is given.
+A twentieth of the rows needs another direction to be separated than the rest. All models have the same penalty,
+epsilon = 1 and delta = 0. A tilt gives more weight to the largest losses: the larger the tilt, the smaller the worst
+loss of the two groups. This has a price: one row can weigh more as well, and the noise has to cover that. With a tilt
+of 2, or with fewer rows, the noise would hide both groups. Prints loss and accuracy on fresh rows; draws them if a file
+name is given.
 """
 
 import sys
