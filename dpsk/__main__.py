@@ -1,4 +1,4 @@
-"""``python -m dpsk``: ``demo``, the main job on data that come with scikit-learn, and ``budget``, plans and ledgers."""
+"""``python -m dpsk demo`` fits data that come with scikit-learn; ``python -m dpsk budget`` plans and reads ledgers."""
 
 from __future__ import annotations
 

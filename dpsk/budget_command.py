@@ -17,9 +17,9 @@ WHAT_FITS = {
 
 
 def epsilon_of_each(currency: str, epsilon: float, delta: float, fits: int) -> tuple[float, float]:
-    """Return the largest epsilon and delta that so many equal fits may have in a ledger kept in this currency.
+    """Return the largest epsilon and delta that each of so many equal fits may have in a ledger of this currency.
 
-    Under "basic" delta is shared out as well. Otherwise each fit may be stated at the delta of the ledger.
+    Under "basic" the fits share delta as well. In the other currencies each fit may use the delta of the ledger.
     """
     kept_in = CURRENCIES[currency]
     if kept_in is None:
@@ -43,7 +43,7 @@ def fits_of_each(currency: str, epsilon: float, delta: float, each: float, each_
 
 
 def plan(epsilon: float, delta: float, fits: int | None, each: float | None, each_delta: float) -> list[str]:
-    """Return, for every currency, which epsilon so many fits may have, or how many fits of one there may be."""
+    """Return, for every currency, the epsilon that each of so many fits may have, or how many fits fit."""
     Terms.fixed(epsilon=epsilon, delta=delta, currency=None, adjacency=None, disjoint=None, allow_nonprivate=None)
     lines = [f"A ledger of epsilon {epsilon:g} and delta {delta:g} holds", ""]
     for currency, kept_in in CURRENCIES.items():
@@ -91,7 +91,7 @@ def _line(spend: Spend) -> str:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what the command takes."""
+    """Add the arguments of the command."""
     commands = parser.add_subparsers(dest="budget", required=True)
     command = commands.add_parser(
         "plan", help="which epsilon so many fits may have, or how many fits of one there may be"

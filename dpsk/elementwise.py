@@ -1,9 +1,9 @@
 """Exponentials and logarithms of arrays whose bits depend on the number at each place, not on the place.
 
-NumPy computes these functions for several numbers at once where the processor can, and one by one where it cannot: for
-an array that is read backwards, for instance. The two ways differ in the last bit. What a row adds to a sum must be a
-function of that row alone, so the modules that see rows take these functions from here, and hand NumPy only arrays
-that lie in memory without gaps, in order.
+NumPy computes these functions for several numbers at once if it can, and otherwise one by one, for instance for an
+array that is read backwards. The two ways differ in the last bit. But the number that a row adds to a sum must depend
+on that row alone. So the modules that see rows take these functions from here. They give NumPy only arrays that lie in
+memory in order and without gaps.
 
 The bits still depend on the processor and on the C library: on a machine with AVX-512 `exp` differs from that of one
 without in the last bit of about one number in twenty. Sums, differences, products, quotients, square roots and
@@ -15,6 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+__all__ = ["exp", "log", "log1p"]
 
 
 def exp(x: Any) -> Any:

@@ -30,8 +30,8 @@ Labels: TypeAlias = NDArray[Any]
 class Loss(ABC):
     """A loss of scores and labels. Subclasses are frozen dataclasses, so that they can be cache keys.
 
-    The value has two parts: ``margins``, linear in the scores, takes the label in, ``of_margins`` does the rest. Along
-    a line of weights the first part is therefore needed for its two ends only.
+    The value is computed in two steps. ``margins`` combines scores and label; it is linear in the scores.
+    ``of_margins`` does the rest. So on a line of weights margins are needed at two points only.
     """
 
     lipschitz: float
@@ -41,12 +41,12 @@ class Loss(ABC):
 
     @property
     def typical_curvature(self) -> float:
-        """The size of second derivatives that step sizes are chosen for; ``smoothness`` is the bound."""
+        """A typical second derivative, by which step sizes are chosen; ``smoothness`` is the bound."""
         return self.smoothness
 
     @property
     def jerk(self) -> float:
-        """A bound on how fast second derivatives change: the spectral norm of the third; ``inf`` where they jump."""
+        """A bound on the spectral norm of the third derivative; ``inf`` where second derivatives jump."""
         return math.inf
 
     @property
@@ -103,9 +103,9 @@ class MarginLoss(Loss):
         """Return phi''."""
 
     def corner(self, steepness: Floats) -> Floats | None:
-        """Return the largest margin where a convex phi falls at least this steeply; None for a phi that is not convex.
+        """Return the largest margin at which a convex phi falls at least this steeply; None if phi is not convex.
 
-        Below it, :meth:`flattened` goes on along the tangent.
+        Below this margin :meth:`flattened` follows the tangent.
         """
         del steepness
         return None
@@ -124,15 +124,15 @@ class MarginLoss(Loss):
 
     @property
     def decay(self) -> float:
-        """How fast phi'' falls at most: phi''(m + t) >= phi''(m) exp(-decay |t|); ``inf`` where it can vanish."""
+        """The fastest decay of phi'': phi''(m + t) >= phi''(m) exp(-decay |t|); ``inf`` where phi'' can be 0."""
         return math.inf
 
     @property
     def conditioning(self) -> float:
-        """The supremum of |m| phi''(m) - |phi'(m)|: how far relative errors of margins can move phi', beside itself.
+        """The supremum of |m| phi''(m) - |phi'(m)|: it bounds how far a relative error of a margin moves phi'.
 
-        ``slope`` must be computed to within 2^-49 of itself and 2^-53 of this, and ``phi`` to within 2^-48 (phi +
-        phi(0)): bounds on the rounding of gradients rest on it.
+        The error of ``slope`` must be at most 2^-49 of the slope plus 2^-53 of this number, and the error of ``phi`` at
+        most 2^-48 (phi + phi(0)). The bounds on the rounding of gradients need both.
         """
         return math.inf
 
@@ -235,7 +235,7 @@ class HuberHinge(MarginLoss):
 
     @property
     def typical_curvature(self) -> float:
-        """Half the bound: it is reached in the corner only, and many rows are outside."""
+        """Half of the bound: only the corner reaches the bound, and many rows are outside of the corner."""
         return self.smoothness / 2
 
     def phi(self, margin: Floats) -> Floats:
@@ -300,7 +300,7 @@ class Sigmoid(MarginLoss):
 
 
 def sum_of_classes(values: Floats) -> Floats:
-    """Return the sum over the second axis, always in the same order: NumPy's own depends on the shape of the array."""
+    """Return the sum over the second axis, always in one order. (NumPy's order depends on the shape of the array.)"""
     total = values[:, 0].copy()
     for k in range(1, values.shape[1]):
         total += values[:, k]
@@ -318,11 +318,11 @@ class Softmax(Loss):
 
     @property
     def typical_curvature(self) -> float:
-        """Each class's second derivative where all are equally likely: 1/4 for two, about 1/K for many."""
+        """The second derivative of each class if all are equally likely: 1/4 for two classes, about 1/K for many."""
         return (self.n_classes - 1) / self.n_classes**2
 
     def margins(self, scores: Floats, y: Labels) -> Floats:
-        """Return the scores less the one of the label: its own margin is then 0."""
+        """Return the scores minus the score of the label, so that the margin of the label is 0."""
         return scores - scores[np.arange(len(y)), y][:, None]
 
     def of_margins(self, margins: Floats) -> Floats:
@@ -348,7 +348,7 @@ class Softmax(Loss):
 
 @dataclass(frozen=True)
 class OneVsRest(Loss):
-    """The mean of K binary losses, class k against all others: value and clipping stay those of one loss."""
+    """The mean of K binary losses, class k against all others. Being a mean, it needs the clip of one binary loss."""
 
     loss: MarginLoss
     n_classes: int

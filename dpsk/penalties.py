@@ -37,7 +37,7 @@ class Penalty(Protocol):
         """A bound on the third derivative."""
 
     def curvature(self, w: Floats) -> Floats:
-        """Return the diagonal of the Hessian at w, in the shape of w; it has nothing else."""
+        """Return the diagonal of the Hessian at w, in the shape of w; all other entries are 0."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class L2:
 
 @dataclass(frozen=True)
 class Bounded:
-    """alpha * sum w^2/(1 + w^2), which is not convex; with ``free_intercept`` without the last row of w.
+    """alpha * sum w^2/(1 + w^2), which is not convex; ``free_intercept`` leaves the last row of w out of the sum.
 
     With u = w^2 its derivatives are 2w/(1+u)^2, (2-6u)/(1+u)^3 and 24w(u-1)/(1+u)^4, times alpha: the second lies in
     [-1/2, 2], the third within 4.6686 of 0.

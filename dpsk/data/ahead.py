@@ -1,4 +1,4 @@
-"""Random batches, collected while the one before is in use."""
+"""Random batches: while one is in use, a thread collects the next."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .rows import Rows
 
 
 class Batches:
-    """Random batches of some rows: when one is asked for, a thread begins to collect the next of the same kind.
+    """Random batches of some rows. When a batch is asked for, a thread begins to collect the next one of its kind.
 
-    Bits alone decide which rows a batch holds, so it can be drawn before it is paid for: nothing is computed on it, and
-    one that nobody asks for is forgotten. Threads have bits of their own, so that a seed draws the same batches however
-    fast they are. There is one at a time.
+    A batch may be drawn before it is paid for: random bits alone decide which rows it holds, nothing is computed on
+    it, and a batch that nobody asks for is forgotten. Each thread has its own bits, so a seed draws the same batches at
+    any speed. Only one thread runs at a time.
     """
 
     def __init__(self, rows: Rows, bits: Bits) -> None:

@@ -1,4 +1,4 @@
-"""Rows of arrays: dense, sparse and memory-mapped data differ here and nowhere else."""
+"""Rows of arrays. Only this module knows whether data are dense, sparse or memory-mapped."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple
 
 
 class RawRows(ChunkRows):
-    """The entries of arrays as they are, without labels: what column ranges are found on. Nothing is copied.
+    """The entries of arrays as they are, without labels. Column ranges are found on them. Nothing is copied.
 
     ``blocks`` are dense, CSR or Compact, and follow one another. All but a Compact are checked when they are read.
     """
@@ -288,7 +288,7 @@ def blocks_of(X: Matrix) -> Iterator[slice]:
 
 
 def _chunk_rows(X: Matrix) -> int:
-    """Return how many rows are summed at a time: what is computed of each, and dense rows themselves, stay in cache."""
+    """Return how many rows are summed at a time, so that dense rows and the results for each row stay in cache."""
     rows = CENTRED_CHUNK_ROWS
     while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * X.shape[1] > _CHUNK_ENTRIES:
         rows //= 2
@@ -296,10 +296,10 @@ def _chunk_rows(X: Matrix) -> int:
 
 
 def one_per_place(X: Matrix) -> Matrix:
-    """Return a sparse matrix as CSR with one entry in each place: those for one place are added, as they come.
+    """Return a sparse matrix as CSR with one entry in each place. Entries for the same place are added in their order.
 
-    SciPy would sort all rows as soon as one of them is not sorted, and change the order of entries for one place: a row
-    could decide how the entries of another one are rounded.
+    SciPy sorts all rows if one of them is not sorted, and then changes the order of entries for the same place. So one
+    row could decide how the entries of another row are rounded.
     """
     X = X if X.format == "coo" else X.tocsr()
     if X.format == "csr" and X.has_canonical_format:
@@ -315,13 +315,13 @@ def _few_rows(entries: int, n_columns: int) -> int:
 
 
 def _own_values(X: Matrix) -> Matrix:
-    """Return a CSR matrix in canonical form whose finite float64 values may be changed; the pattern may be shared."""
+    """Return a CSR matrix in canonical form. Its float64 values are finite and a copy; the pattern may be shared."""
     X = one_per_place(X)
     return sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
 
 
 def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:
-    """Return the sum over each row of integers that stand where ``pattern`` has entries."""
+    """Return the sum over each row of integers, one for each entry of ``pattern``."""
     ones = np.ones(pattern.shape[1], dtype=np.int64)
     sums: NDArray[np.int64] = sp.csr_matrix((entries, pattern.indices, pattern.indptr), pattern.shape) @ ones
     return sums
@@ -350,7 +350,7 @@ def _compressed(X: NDArray[Any]) -> Matrix:
 
 
 def require_rows(n_rows: int) -> None:
-    """Raise ValueError unless sums over so many rows, which may be in many places, fit into 64-bit integers."""
+    """Raise ValueError unless sums over so many rows, on all machines together, fit into 64-bit integers."""
     if not 1 <= n_rows <= _MAX_ROWS:
         raise ValueError(f"X has {n_rows} rows; between 1 and {_MAX_ROWS} are supported")
 

@@ -47,7 +47,7 @@ class Columns:
 
     @property
     def width(self) -> Floats:
-        """The length of each column that is placed at 1; 1 for a column whose bounds are equal, or nearly."""
+        """The length in each column that becomes 1; it is 1 for a column whose bounds are equal, or nearly."""
         width = np.maximum(self.high - self.origin, self.origin - self.low)
         return np.where(width > 2.0**-400, width, 1.0)
 

@@ -54,8 +54,8 @@ class RowMap:
     columns : Columns or None
         A map of the entries; then all rows share one scale, and ``data_norm`` is not used.
     row_major : bool
-        Whether dense rows lie side by side, which makes drawing batches several times faster, rather than columns,
-        which makes products some percent faster.
+        Whether dense data lie in memory row by row (batches are drawn several times faster) or column by column
+        (products are some percent faster).
     """
 
     n_classes: int | None = None

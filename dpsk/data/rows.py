@@ -1,4 +1,4 @@
-"""Rows: the data on exact grids, in chunks. What a backend is; :mod:`dpsk.data.arrays` holds those for arrays.
+"""Rows: the data on exact grids, in chunks, and the interface of a backend. :mod:`dpsk.data.arrays` has backends.
 
 A backend provides public facts (``public``) and ``total(kernel)``, the sum over chunks of what the kernel returns.
 Kernels return integers, so sums are the same for every order, blocking and storage.
@@ -40,7 +40,7 @@ class Line:
     exact: bool
 
     def __reduce__(self) -> Any:
-        """Return what travels: two points rather than all of them, which come out the same where they are computed."""
+        """Return what is sent to workers: two points. A worker computes the others from these, with the same bits."""
         return _line, (self.start, self.step, self.multiples, self.exact)
 
 
@@ -50,7 +50,7 @@ def _line(start: Floats, step: Floats, multiples: Floats, exact: bool) -> Line:
 
 @dataclass
 class Memory:
-    """The products of one chunk at the points asked for last. They never leave the chunk."""
+    """The products of one chunk at the last points. They never leave the chunk."""
 
     _kept: tuple[Line, Floats, Floats | None] | None = None  # replaced as a whole: threads may share a chunk
 
@@ -64,7 +64,7 @@ class Memory:
         return kept[2] if kept is not None and np.array_equal(kept[0].step, step) else None
 
     def recall(self, w: Floats) -> Floats | None:
-        """Return the products at ``w`` if they follow from the last line without rounding."""
+        """Return the products at ``w`` if the last line gives them without rounding."""
         if self._kept is None:
             return None
         line, start, step = self._kept
@@ -127,7 +127,7 @@ class Chunk:
 
     @cached_property
     def _facts(self) -> Floats:
-        """What is known of each row besides its units, side by side: one visit to memory when rows are drawn."""
+        """Scale, norm and other numbers of each row, next to each other: a draw of rows reads memory once."""
         constant = () if self.constant is None else (self.constant,)
         return np.stack([self.scale, self.norm, self.y, *constant], axis=1)
 
@@ -202,7 +202,7 @@ class Chunk:
         return self._scaled(start, line.start), self._scaled(step, line.step)
 
     def products_along(self, line: Line) -> tuple[Floats, Floats]:
-        """Return the same before the rows' scales: exact for rows of any size."""
+        """Return the same without the scales of the rows: exact for rows of any size."""
         start = self.memory.recall(line.start)
         start = self._product(line.start) if start is None else start
         step = self.memory.recall_step(line.step)
@@ -402,7 +402,7 @@ def _sum(kernel: Kernel, parts: Iterable[Part], errors: Any = None) -> Integers:
 
 
 def _joined(parts: list[Any], longest: int) -> Iterator[Any]:
-    """Yield chunks of at most ``longest`` rows, made of neighbours of one kind where these are many and short."""
+    """Yield chunks of at most ``longest`` rows; short adjacent chunks of one kind are joined."""
     if len(parts) <= 8:
         yield from parts
         return

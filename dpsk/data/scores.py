@@ -1,4 +1,4 @@
-"""Scores of rows under a released linear model: what a row gets depends on that row and on the model, bit for bit.
+"""Scores of rows under a released linear model. A score depends on its row and on the model alone, bit for bit.
 
 Predictions on private rows are counted and the count is released (:func:`dpsk.private_score`), so a row must not change
 what another row gets. Matrix products do not keep that promise: their rounding depends on where a row stands, on
@@ -56,8 +56,8 @@ def _dense_sums(
 ) -> Iterator[tuple[slice, Floats]]:
     """Yield the sums of products of some rows, without the constant.
 
-    A block holds the entries of one column side by side, and never less than eight rows (what is not filled is not
-    used), so that NumPy adds column to column whatever the number of rows is.
+    A block holds the entries of one column next to each other. It never has less than eight rows (some may be unused),
+    so that NumPy adds column to column for every number of rows.
     """
     n, d = X.shape
     size = max(_FEWEST_ROWS, min(n, _ENTRIES // d))
@@ -93,7 +93,7 @@ def _dense_sums(
 def _sparse_sums(
     X: Any, coef: Floats, ranges: Floats | None, origin: Floats, data_norm: float | None
 ) -> Iterator[tuple[slice, Floats]]:
-    """Yield the same of a sparse matrix: its entries, in the order of the columns, are all that is added."""
+    """Yield the same of a sparse matrix: only its entries are added, in the order of the columns."""
     X = one_per_place(sp.csr_matrix(X, dtype=np.float64))
     by_column = np.ascontiguousarray(coef.T)
     for rows in _of_about(_ENTRIES, X.indptr):

@@ -1,4 +1,4 @@
-"""Rows that are rounded once and kept small: in half the memory, or in a temporary file and hardly any."""
+"""Rows that are rounded once and stored in single precision: in half the memory, or in a temporary file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def require_room(n_bytes: float) -> None:
     free = shutil.disk_usage(folder).free
     if n_bytes > free:
         raise ValueError(
-            f"rounded rows need about {n_bytes / 1e9:.1f} GB in {folder}, where {free / 1e9:.1f} GB are free. "
+            f"the rounded rows need about {n_bytes / 1e9:.1f} GB in {folder}, but only {free / 1e9:.1f} GB are free. "
             + _ELSEWHERE
         )
 
@@ -39,9 +39,9 @@ def require_room(n_bytes: float) -> None:
 class Scratch:
     """Arrays that are written to a temporary file one after the other, then read as if they lay in memory.
 
-    Used as a context. The file has no name (where the system allows that) and nobody else may open it; it is gone when
-    its arrays are.
-    They are written rather than assigned to a mapping: a full disk is then an error, not the end of the process.
+    Use it as a context. The file has no name (where the system allows that) and nobody else may open it. It is gone
+    when its arrays are gone. The arrays are written to the file and not assigned to a mapping, because then a full disk
+    is an error and does not end the process.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Scratch:
         self._append(flat.reshape(-1).view(np.uint8).data)
 
     def _append(self, data: Any) -> None:
-        """Write all of it: a file without a buffer, which is ten times faster here, may take less at a time."""
+        """Write all of it. The file has no buffer, which is ten times faster here, and may take less at a time."""
         while len(data):
             try:
                 written = self._file.write(data)
@@ -163,8 +163,8 @@ class StoredRows(ChunkRows):
     y : array
         The labels of all rows.
     on_disk : bool
-        Whether they are kept in a temporary file, so that nothing but what is remembered of each row in the course of a
-        fit (its scores) takes memory; or in memory.
+        True keeps the rows in a temporary file; then only the scores of the rows take memory. False keeps them in
+        memory.
     how : RowMap
         The map onto the grid. Dense rows always lie side by side: they are written faster so, and multiplied as fast.
     """

@@ -18,8 +18,8 @@ from .samplers import MAX_SCALE, Floats, Integers, discrete_laplace, rounded_gau
 def noise_scale(sensitivity: float, strength: float) -> int:
     """Return the smallest integer >= sensitivity/strength, or raise if it does not fit on the grid.
 
-    A strength that would need more buys nothing, so the error is that of an exhausted budget. Rounding up only adds
-    noise: the release then costs a little less than what is charged.
+    If the noise does not fit, the budget is too small for this release, so the error is BudgetExhausted. Rounding up
+    only adds noise: the release then costs a little less than the price that is charged.
     """
     sensitivity, strength = (x.item() if isinstance(x, np.generic) else x for x in (sensitivity, strength))
     scale = math.ceil(Fraction(sensitivity) / Fraction(strength))

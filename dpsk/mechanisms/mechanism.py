@@ -1,4 +1,4 @@
-"""What a mechanism is, and how far one row can move the value it sees."""
+"""The interface of mechanisms, and the sensitivity: how far one row can move the value that a mechanism sees."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Sensitivity:
 
 
 class Mechanism(ABC):
-    """A randomised release: what it costs, and how it is drawn.
+    """A randomised release: its price, and how it is drawn.
 
-    Subclasses are frozen dataclasses whose first field is their strength: the larger, the dearer. ``norm`` names the
-    sensitivity that their noise is scaled by.
+    Subclasses are frozen dataclasses. Their first field is the strength: a stronger mechanism costs more. ``norm``
+    names the sensitivity that scales the noise.
     """
 
     norm: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Where random bits come from: the operating system, or a seed that makes the result *not* private."""
+"""The sources of random bits: the operating system, or a seed, which makes the result *not* private."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Bits(Protocol):
 
     @property
     def private(self) -> bool:
-        """Whether nobody can know these bits. What they touch is private only if this is True."""
+        """Whether nobody can know these bits. Noise from them is private only if this is True."""
 
     def take(self, n_bytes: int) -> bytes:
         """Return the next ``n_bytes`` bytes; none is ever returned twice."""
@@ -49,7 +49,7 @@ if hasattr(os, "register_at_fork"):
 class SystemBits:
     """Bits from the operating system's cryptographic generator, fetched in blocks.
 
-    Each thread has a block of its own, and a forked child drops the one it inherited: no byte is given out twice.
+    No byte is given out twice: each thread has its own block, and a forked child drops the block it inherited.
     """
 
     private = True
@@ -86,10 +86,10 @@ class SeededBits:
 
 
 def bits_for(random_state: int | None) -> Bits:
-    """Return the source for scikit-learn's ``random_state``: None is the system, an int is a seed.
+    """Return the source for scikit-learn's ``random_state``: None is the operating system, an int is a seed.
 
-    Generators and RandomState instances are refused: whoever holds them can replay the noise, and a fitted
-    model would carry their state.
+    Generators and RandomState instances are refused: whoever holds one can compute the noise again, and a fitted
+    model would carry its state.
     """
     if random_state is None:
         return SystemBits()
@@ -101,14 +101,14 @@ def bits_for(random_state: int | None) -> Bits:
 
 
 def bits_beside(bits: Bits) -> Bits:
-    """Return a source for another thread: what each of the two draws does not depend on how fast the other is."""
+    """Return a source for another thread. The speed of one thread does not change what the other draws."""
     return bits if bits.private else SeededBits(int.from_bytes(bits.take(16), "little"))
 
 
 def generator_for(bits: Bits) -> np.random.Generator:
     """Return a new NumPy generator with a key of 128 bits from this source.
 
-    For draws that need not be exact and are no noise, such as hyper-parameters from a distribution of SciPy: its floats
-    are only as good as NumPy's. What it drew tells nothing about other bits of the source.
+    Use it for draws that are no noise and need not be exact, such as hyper-parameters from a distribution of SciPy. Its
+    floats are as exact as NumPy's. Its draws reveal nothing about other bits of the source.
     """
     return np.random.Generator(np.random.Philox(key=int.from_bytes(bits.take(16), "little")))

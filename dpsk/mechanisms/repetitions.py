@@ -1,4 +1,4 @@
-"""How often something is repeated: exact draws from the laws of :mod:`dpsk.privacy.repetition`."""
+"""Exact draws of the number of runs, from the distributions of :mod:`dpsk.privacy.repetition`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .samplers import coins
 def repetitions(law: Law, bits: Bits) -> int:
     """Return one draw of the number of runs, with exactly the probabilities of the law.
 
-    All of it is done by coins with rational chances, because probabilities of these laws are ratios of rational
-    numbers up to a common factor. How many there are is a secret: nothing but the runs may depend on it.
+    Coins with rational probabilities draw it, because the probabilities of these laws are rational numbers up to a
+    common factor. The number of runs is secret: nothing except the runs may depend on it.
     """
     if isinstance(law, Poisson):
         # a sum of Poisson numbers with means of at most 1/2, which are what rejection below is quick for
         parts = max(1, math.ceil(2 * law.mean))
         return sum(_small_poisson(Fraction(law.mean) / parts, bits) for _ in range(parts))
     if not isinstance(law, TruncatedNegativeBinomial):
-        raise TypeError(f"{law!r} is none of the laws whose cost is known")
+        raise TypeError(f"{law!r} must be a TruncatedNegativeBinomial or a Poisson: the cost of others is not known")
     eta, more = Fraction(law.eta), 1 - Fraction(law.gamma)
     if eta <= 1:
         return 1 + _thinned_geometric(more, eta, 1, bits)
@@ -38,7 +38,7 @@ def repetitions(law: Law, bits: Bits) -> int:
 def _thinned_geometric(more: Fraction, eta: Fraction, first: int, bits: Bits) -> int:
     """Return k >= 0 with P(k) proportional to more^k * prod (l + eta)/(l + 1) over the k integers l from ``first`` on.
 
-    A geometric number that goes on with chance ``more``, where each step survives a coin, or all begins anew.
+    It is a geometric number that grows with probability ``more``. Each step must survive a coin, or all begins anew.
     """
     while True:
         k = 0

@@ -1,8 +1,8 @@
 """Exact sampling on the integers from random bits: no floating-point rounding reaches a probability.
 
-Everything rests on one primitive, a coin that shows heads with probability ``exp(-x)``. It compares 53 uniform bits
-with the floating-point exponential. Where the two are closer than any rounding could explain, more bits are drawn
-and rational arithmetic decides, so each decision is the one infinitely many bits would give.
+One primitive is the base of everything here: a coin that shows heads with probability ``exp(-x)``. It compares 53
+uniform bits with the floating-point exponential. If the two are so close that rounding could change the result, more
+bits are drawn and rational arithmetic decides. So each decision is the one that infinitely many bits would give.
 
 Mironov (2012) shows what goes wrong otherwise; Canonne, Kamath & Steinke (2020) build exact discrete noise from this
 coin; Karney (2016) samples an exact normal deviate by integer part and fraction.
@@ -106,8 +106,8 @@ def permutation(n: int, bits: Bits) -> Integers:
 def poisson_sample(n: int, rate: float, bits: Bits) -> Integers:
     """Return which of 0, ..., n - 1 are kept, each independently with probability exactly ``rate`` < 1, in order.
 
-    First an index survives one fair bit after the other as long as that leaves it a chance of at least ``rate``; bit i
-    of each row of bits decides about index i. A last coin then keeps the survivors with what is missing of the rate.
+    Fair bits first remove half of the indices at a time, while each still has a probability of at least ``rate``; bit i
+    of each row of bits decides about index i. A last coin then brings the probability of the rest down to the rate.
     """
     chance, alive = Fraction(rate), np.full(-(-n // 8), 255, dtype=np.uint8)
     while chance <= Fraction(1, 2) and chance > Fraction(1, 2**10):
@@ -118,7 +118,7 @@ def poisson_sample(n: int, rate: float, bits: Bits) -> Integers:
 
 
 def coins(n: int, chance: Fraction, bits: Bits) -> NDArray[np.bool_]:
-    """Flip n coins with a chance below 1: byte i decides coin i, further words those that it leaves open."""
+    """Flip n coins with a probability below 1. Byte i decides coin i; if it does not, further words do."""
     whole, rest = divmod(chance * 256, 1)
     first = np.frombuffer(bits.take(n), dtype=np.uint8)
     heads, undecided = first < whole, np.flatnonzero(first == whole)
@@ -143,7 +143,7 @@ def sample_without_replacement(n: int, size: int, bits: Bits) -> Integers:
 
 
 def geometric(n: int, bits: Bits) -> Integers:
-    """Return ``n`` integers with P(V >= v) = exp(-v): heads in a row of a coin that shows them with 1/e."""
+    """Return ``n`` integers with P(V >= v) = exp(-v): how often in a row a coin with probability 1/e shows heads."""
     counts = np.zeros(n, dtype=np.int64)
     running = np.arange(n)
     while running.size:

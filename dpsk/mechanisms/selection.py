@@ -1,7 +1,7 @@
 """Private choice of the smallest entry of a vector of integers.
 
-All three mechanisms see integers and decide with exact coins or exact integer noise. Where a row moves all scores in
-the same direction (``Sensitivity.monotone``: sums of non-negative losses, one row leaves), half the noise suffices.
+All three mechanisms see integers and decide with exact coins or exact integer noise. Half of the noise is enough if
+one row moves all scores in the same direction (``Sensitivity.monotone``: one row leaves sums of non-negative losses).
 """
 
 from __future__ import annotations

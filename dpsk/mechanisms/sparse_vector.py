@@ -1,7 +1,7 @@
 """Above-threshold: the first of several noisy values that reaches a noisy zero.
 
-The price does not grow with the number of values that stayed below. It is paid when the search is opened, whichever
-value fires; values are given all at once, as one sealed vector, or bit by bit to an :class:`OpenSearch`.
+The price does not grow with the number of values that stay below. It is paid when the search is opened, whichever
+value fires. Values are given all at once, as one sealed vector, or a few at a time to an :class:`OpenSearch`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class AboveThreshold(Mechanism):
 
     ``noise="laplace"``: scales 2 * linf/epsilon on the threshold, 4 * linf/epsilon on the values.
     ``noise="gaussian"``: standard deviations sqrt(3/2)/sqrt(rho) and sqrt(3)/sqrt(rho) times linf, with rho =
-    epsilon^2/2, the paper's sigma_1 and sigma_2 for the same strength. What they cost is not rho, see the cost.
+    epsilon^2/2: the sigma_1 and sigma_2 of the paper for the same strength. Their price is not rho; see the cost.
 
     Formal guarantees
     -----------------
@@ -95,10 +95,11 @@ class AboveThreshold(Mechanism):
 
 
 class OpenSearch(Mechanism):
-    """An :class:`AboveThreshold` that was paid for and is given its values bit by bit, until one fires.
+    """An :class:`AboveThreshold` that was paid for and gets a few values at a time, until one fires.
 
-    :meth:`dpsk.data.PrivateData.open` makes one. Each release returns the index of the first of the values given that
-    fires, or their number if none does; the noisy threshold stays the same. What has not to be computed is not.
+    :meth:`dpsk.data.PrivateData.open` makes one. Each release returns the index of the first given value that fires, or
+    the number of given values if none does. The noisy threshold stays the same. So values after the first that fires
+    need not be computed.
 
     Formal guarantee: that of the mechanism, whose values may be chosen adaptively: the same threshold, fresh noise for
     each of at most ``length`` values, nothing after the first that fires (docs/guarantees.md, 4.8 to 4.10).
@@ -120,7 +121,7 @@ class OpenSearch(Mechanism):
     def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
         self._mechanism.check(sensitivity, shape)
         if self._linf not in (None, sensitivity.linf):
-            raise ValueError("a search needs values of one sensitivity: its threshold was drawn for another")
+            raise ValueError("the values of a search must have one sensitivity, that for which its threshold was drawn")
         if shape is not None and shape[0] > self._left:
             raise ValueError(f"this search has {self._left} of {self._mechanism.length} values left, not {shape[0]}")
 

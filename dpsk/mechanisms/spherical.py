@@ -36,10 +36,10 @@ class NormGamma(PureMechanism):
     epsilon-DP by the triangle inequality (Chaudhuri, Monteleoni & Sarwate 2011). The norm is Gamma distributed
     with shape d and scale l2/epsilon, the direction uniform.
 
-    It is drawn exactly. What is released is the cell, of a thousandth of the noise's scale, in which the value with
-    real noise lies: post-processing. The noise is a function of uniform numbers of which some binary digits are
-    known, hence an interval. Where one does not tell the cell, more digits of all numbers are drawn. So the cell is
-    the one that infinitely many digits give: no tail is cut off, and delta is 0.
+    It is drawn exactly. The value plus real-valued noise lies in one cell of a grid, whose cells are a thousandth of
+    the scale of the noise. This cell is released, which is post-processing. The noise is a function of uniform numbers.
+    Their first binary digits give an interval for the noise. If the interval does not decide the cell, more digits of
+    all numbers are drawn. So the cell is the one that infinitely many digits give: no tail is cut off, and delta is 0.
     """
 
     norm = "l2"
@@ -79,7 +79,7 @@ def _cells(value: Numbers, noise: Numbers, error: Numbers, cell: int, floor: Any
 
 
 def _decided(value: Integers, known: Numbers, scale: float, cell: int, bits: Bits) -> Integers:
-    """Return the cells after as many more digits as it takes. Sums beyond 64 bits wrap around, as all sums here do."""
+    """Draw digits until they decide the cells; return the cells. Sums beyond 64 bits wrap around, as all sums do."""
     digits = _DIGITS
     while True:
         known = known << 64 | words(len(known), bits).astype(object)
@@ -96,7 +96,7 @@ def _decided(value: Integers, known: Numbers, scale: float, cell: int, bits: Bit
 
 @dataclass(frozen=True)
 class _Numbers:
-    """What to compute with: a unit is how closely uniform numbers are known, ``rounding`` is more than sums lose."""
+    """The arithmetic: uniform numbers are known to one ``unit``, and ``rounding`` is more than sums can lose."""
 
     unit: Any
     rounding: Any

@@ -24,9 +24,9 @@ class AttackedSum(RegularizedSum):
     """``sum_i max f_i(w; x_i + v) + penalty/2 ||w||^2``, the largest over ||v|| <= radius in the norm of the attack.
 
     The constant is not attacked. For a margin loss that falls the worst v has a closed form, which shortens the margin
-    by ``radius * N(w)``: N is the l2 norm of the weights of the features for an attack in l2, the l1 norm for one in
-    l_inf. What is minimised is rounded off where N has a kink: ``sqrt(||w||^2 + kink^2) - kink`` in the place of ||w||,
-    or of every |w_j|, which is smaller by at most ``kink``.
+    by ``radius * N(w)``. N is the l2 norm of the weights of the features for an attack in l2, and their l1 norm for an
+    attack in l_inf. N has a kink, which is rounded off: ``sqrt(||w||^2 + kink^2) - kink`` takes the place of ||w||, or
+    of every |w_j|. It is smaller by at most ``kink``.
 
     Formal guarantee
     ----------------
@@ -82,7 +82,7 @@ class AttackedSum(RegularizedSum):
 
     @property
     def hidden(self) -> float:
-        """How far the sum lies below that with the kink, at most."""
+        """A bound on how far the sum lies below the sum with the kink."""
         steepest = min(self.one.lipschitz, self.clip / (self.radius * self.length))
         kinks = 1 if self.norm == 2 else self.n_features
         return self.n_rows * steepest * self.radius * kinks * self.rounded_off
@@ -125,10 +125,11 @@ class AttackedSum(RegularizedSum):
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
         ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
 
-        A margin may be small where its two terms are not. A sum of p squares or sizes, added one after the other, is
-        off by up to p u, so N is off by (p + 9) u and the margin by (p + 16) u of ``extent ||w||``. The slope moves by
-        that times the smoothness; computing it adds what it adds to every sum. A gradient of N is off by (p/2 + 4) u,
-        the sum of slopes that it is multiplied by, and the products, by 11 u. (docs/guarantees.md, section 8.)
+        A margin may be small although its two terms are large. A sum of p squares or sizes, added one after the other,
+        has an error of up to p u. So N is off by (p + 9) u, and the margin by (p + 16) u of ``extent ||w||``. The slope
+        moves by that times the smoothness, and computing it adds the error that it adds to every sum. A gradient of N
+        is off by (p/2 + 4) u; the sum of slopes, by which it is multiplied, and the products are off by 11 u.
+        (docs/guarantees.md, section 8.)
         """
         n, p, longest_w = self.n_rows, self.n_parameters, 3 * self.n_rows * self.clip / self.penalty
         margin = (p + 16) * self.extent * longest_w

@@ -41,10 +41,10 @@ def minima(
     method: str = "newton",
     start: Floats | None = None,
 ) -> Floats:
-    """Return points at which every gradient, as computed, is at most ``tolerance`` long; from 0 or a start on.
+    """Return points at which every computed gradient is at most ``tolerance`` long; begin at 0 or at a start.
 
-    It always returns what it promises, as long as gradients are computed to within an eighth of the tolerance: the
-    method is stopped after a fixed number of steps, and one with a guarantee goes on from where it is.
+    It always keeps this promise if gradients are computed to within an eighth of the tolerance: it stops the method
+    after a fixed number of steps, and another method, which has a guarantee, goes on from there.
     """
     begin = np.zeros(shape) if start is None else start
     w = near(objectives, begin, tolerance, method)
@@ -60,7 +60,7 @@ def _within(objectives: Objectives, w: Floats, tolerance: float) -> bool:
 
 
 def near(objectives: Objectives, w: Floats, tolerance: float, method: str) -> Floats:
-    """Return where a method gets, or the start where that is not a point that gradients can be computed at."""
+    """Return the point that a method reaches, or the start if no gradient can be computed at that point."""
     found = METHODS[method](objectives, w.copy(), tolerance)
     return found if (np.abs(found) < _FARTHEST).all() else w
 
@@ -101,7 +101,7 @@ def descend(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
 
 
 def _helped(objectives: Objectives, w: Floats, gradient: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Return where Newton's method gets from here, and the gradient there, if that is nearer; or what was given."""
+    """Return the point that Newton's method reaches, and its gradient, if it is nearer; otherwise the given ones."""
     if (np.linalg.norm(gradient, axis=0) <= tolerance).all():
         return w, gradient
     found = near(objectives, w, tolerance, "newton")
@@ -111,17 +111,17 @@ def _helped(objectives: Objectives, w: Floats, gradient: Floats, tolerance: floa
 
 
 def stay(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
-    """Return the start: Nesterov's accelerated descent, which ends every method, does all."""
+    """Return the start. Nesterov's accelerated descent follows every method, so here it does all the work."""
     return w
 
 
 def subgradient(objectives: RandomParts, w: Floats, tolerance: float) -> Floats:
-    """Return the average of subgradient steps of 2/(convexity (t + 1)), later ones weighing more."""
+    """Return the average of subgradient steps of length 2/(convexity (t + 1)); later points weigh more."""
     return _subgradient(objectives, w, lambda t, at: objectives.gradient(at), _STEPS)
 
 
 def stochastic_subgradient(objectives: RandomParts, w: Floats, tolerance: float) -> Floats:
-    """Return the same of steps that look at one random part of the rows each."""
+    """Return the same for steps that each look at one random part of the rows."""
     parts = objectives.parts()
     order = np.concatenate([objectives.shuffled(len(parts)) for _ in range(_EPOCHS)])
     return _subgradient(objectives, w, lambda t, at: parts[order[t]](at), len(order))

@@ -1,4 +1,4 @@
-"""The minimum of a hinge: what bounds the distance to it is a duality gap (docs/guarantees.md, 8.6)."""
+"""The minimum of a hinge. A duality gap bounds the distance to it (docs/guarantees.md, 8.6)."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def _rounding(what: RegularizedSum) -> float:
 
 
 def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits: Bits) -> Floats:
-    """Return points whose objectives are within ``gap`` of the minima: surely, and no further from them than
-    ``sqrt(2 gap/penalty)``. The hinges are flattened at the clip.
+    """Return points whose objectives are surely within ``gap`` of the minima, so that the points are within
+    ``sqrt(2 gap/penalty)`` of the minimisers. The hinges are flattened at the clip.
 
     The part of row i is s_i max(0, 1 - m_i) with its margin m_i and s_i = min(1, clip/norm). For any numbers a_i in
     [0, s_i] and v = sum_i a_i y_i x_i, by duality,
@@ -44,11 +44,10 @@ def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits
         F(w) - min F  <=  ||penalty * w - v||^2 / (2 penalty) + sum_i g_i,
         g_i = (s_i - a_i) max(0, 1 - m_i) + a_i max(0, m_i - 1).
 
-    The slopes of a hinge with a rounded corner are such a_i, and only rows in the corner have a g_i: narrower and
-    narrower corners bring the gap down. Where many rows stay in it, as equal rows do, the corner is moved for each row
-    instead, to where it has the slope found last at the kink (the proximal method of Rockafellar 1976 on the dual, with
-    longer and longer steps).
-    Should that not suffice either, ascent of the dual goes on from where it is.
+    The slopes of a hinge with a rounded corner are such a_i, and only rows in the corner have a g_i. So narrower and
+    narrower corners make the gap smaller. If many rows stay in the corner, for instance equal rows, the corner of each
+    row is moved instead, so that it has the last slope at the kink (the proximal method of Rockafellar 1976 on the
+    dual, with longer and longer steps). If that is not enough either, ascent of the dual goes on from there.
     """
     dual, w, enough = _Dual(what, rows, gap), np.zeros(what.shape), math.sqrt(what.penalty * gap) / 4
     for count, h in enumerate(_CORNERS):

@@ -1,4 +1,4 @@
-"""Minimisers, as a statistic to add noise to or with the noise inside: the error of the solver has a sure bound."""
+"""Minimisers: noise is added to them, or is inside of the objective. A sure bound covers the error of the solver."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ class Minimizer(Statistic):
             self._tolerance = max(_NEAR * self.moved * penalty, 10 * (what.rounding() + finest))
             if not self._tolerance <= what.largest_error:
                 raise ValueError(
-                    f"penalty={penalty!r} leaves a minimum that rounding hides: choose a larger alpha, or smaller "
-                    "bounds on rows and gradients"
+                    f"penalty={penalty!r} is so small that rounding hides the minimum: choose a larger alpha, or "
+                    "smaller bounds on rows and gradients"
                 )
             self.near = self._tolerance / penalty
         else:
@@ -124,7 +124,7 @@ class Minimizer(Statistic):
         return steps if what.n_classes is not None else steps[:, 0]
 
     def _start(self, rows: Rows) -> Floats:
-        """Return where Newton's method starts: at what it finds of easier problems, if there are any."""
+        """Return where Newton's method starts: at its solutions of easier problems, if there are any."""
         what = self.objective
         w = np.zeros(what.shape)
         for easier in what.easier() if self.method == "newton" else ():

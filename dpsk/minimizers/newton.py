@@ -37,7 +37,7 @@ class Objectives(Protocol):
 
 
 def newton(objectives: Objectives, w: Floats, tolerance: float) -> Floats:
-    """Return where Newton's method gets, with steps shortened until they do not pass the minimum along them by far."""
+    """Return the point that Newton's method reaches. A step that goes far beyond the minimum along it is shortened."""
     gradient = objectives.gradient(w)
     lengths = first = np.linalg.norm(gradient, axis=0)
     solve: _System | None = None

@@ -1,4 +1,4 @@
-"""Strongly convex sums over rows: what a minimiser is the minimiser of, and the passes over rows that find it."""
+"""Strongly convex sums over rows: the objectives of minimisers, and the passes over rows that minimise them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def slope_at_zero(loss: Loss) -> float:
 
 @dataclass(frozen=True)
 class RegularizedSum:
-    """``sum_i f_i(w) + penalty/2 ||w||^2``, and what is known of it before the rows are.
+    """``sum_i f_i(w) + penalty/2 ||w||^2``, and the facts about it that do not depend on the rows.
 
     f_i is the loss of row i, shortened to norm ``longest`` (with its constant), and flattened where its gradient would
     exceed ``clip``: the gradient of f_i is the gradient of the shortened row, clipped. For several classes one such
@@ -104,13 +104,13 @@ class RegularizedSum:
         return self.clip / self.penalty * Adjacency(adjacency).parts
 
     def easier(self) -> Iterator[RegularizedSum]:
-        """Yield what to minimise first for Newton's method: flat slopes beside a narrow corner hide what is ahead."""
+        """Yield easier objectives for Newton's method to minimise first: next to a narrow corner a loss is flat."""
         if isinstance(self.one, HuberHinge) and self.one.h < _WIDE:
             yield self.smoothed(HuberHinge(_WIDE))
 
     @property
     def bend(self) -> float:
-        """What second derivatives by a row's score are thought to be at most."""
+        """The estimate of the largest second derivative by the score of a row."""
         return self.one.smoothness
 
     def smoothed(self, one: MarginLoss) -> Self:
@@ -134,7 +134,7 @@ class RegularizedSum:
 
     @property
     def largest_error(self) -> float:
-        """Up to which certified length of a gradient :meth:`rounding` holds."""
+        """The largest certified length of a gradient for which :meth:`rounding` holds."""
         return math.inf
 
     def rounding(self, linear: float = 0.0) -> float:
@@ -149,7 +149,7 @@ class RegularizedSum:
         return ROUNDING * self.n_rows * of_slopes + self.summing(linear)
 
     def summing(self, linear: float = 0.0) -> float:
-        """Return a bound on what adding up residuals that are given, the penalty and a linear term does.
+        """Return a bound on the rounding error of the sum of given residuals, the penalty and a linear term.
 
         What is cut off of a residual is at most u clip, times a row of entries up to 1; three operations join the limbs
         that are kept. The product with the penalty, its sum and the one with the linear term are rounded once each.
@@ -158,7 +158,7 @@ class RegularizedSum:
         return ROUNDING * (n * self.clip * (math.sqrt(self.n_parameters) + 5) + 3 * linear)
 
     def finest(self, longest_w: float) -> float:
-        """Return how long a gradient may be next to the minimum because weights are floats in two parts.
+        """Return how long the gradient may be at the best representable weights, which are floats in two parts.
 
         Below a power of two P above their l1 norm, at most ``2 sqrt(p) longest_w``, they are no finer than 2^-52 P, and
         their second part, up to ``p 2^-31 P`` in l1 norm, no finer than 2^-30 of the power of two above that.
@@ -167,7 +167,7 @@ class RegularizedSum:
         return self.smoothness * p * (max(1, p / 256) * 2.0**-52 * longest_w + 2.0**-400)
 
     def check(self, rows: Rows) -> None:
-        """Raise ValueError unless these rows are such as it was prepared for."""
+        """Raise ValueError unless the numbers of rows, parameters and classes are those that were prepared for."""
         n_classes = rows.public.n_classes
         if (rows.n_rows, rows.n_parameters, n_classes) != (self.n_rows, self.n_parameters, self.n_classes):
             raise ValueError(
@@ -190,7 +190,7 @@ class SumOverRows:
         self._spacing = power_of_two_above(what.clip) * 2.0**-UNIT_BITS
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what its kernels take along to rows elsewhere: neither rows nor random bits."""
+        """Return a copy for kernels on other machines, without rows and without random bits."""
         return {**vars(self), "_rows": None, "_bits": None}
 
     def gradient(self, w: Floats) -> Floats:
@@ -217,7 +217,7 @@ class SumOverRows:
 
     def shuffled(self, n: int) -> Integers:
         if self._bits is None:
-            raise ValueError("random parts of the rows need random bits")
+            raise ValueError("this method draws random parts of the rows, so it needs a source of random bits")
         return permutation(n, self._bits)
 
     def _of_losses(self, first: Floats, second: Floats) -> Floats:
@@ -359,7 +359,7 @@ def _columns(products: Floats) -> Floats:
 
 
 def two_parts(w: Floats) -> tuple[Floats, Floats]:
-    """Return two weights with exact products whose sum is a float: ``w``, or nearly."""
+    """Return two weights whose products with rows are exact. Their sum is ``w``, or nearly, and a float."""
     first, _ = weights_on_grid(w)
     size = np.abs(w).sum(axis=0).max(initial=0.0)
     second, _ = weights_on_grid(w - first, power_of_two_above(size) * 2.0**-52 if size > 0 else 0.0)
@@ -380,13 +380,13 @@ def differences(gradient: Callable[[Floats], Floats], w: Floats) -> Callable[[Fl
 
 
 def whole_parts(values: Floats) -> Integers:
-    """Return the sum of numbers in [0, 1] as multiples of 2^-30 and 2^-60: integers, so that no order decides."""
+    """Return the sum of numbers in [0, 1] as multiples of 2^-30 and 2^-60: integers, so the order does not matter."""
     values = np.clip(np.nan_to_num(values), 0, 1) * 2.0**30
     first = np.trunc(values)
     return np.array([first.sum(), np.trunc((values - first) * 2.0**30).sum()], dtype=np.int64)
 
 
 def total_of(parts: Integers) -> Floats:
-    """Return what sums of :func:`whole_parts` come to."""
+    """Return the number that sums of :func:`whole_parts` stand for."""
     total: Floats = parts.astype(np.float64) @ np.array([2.0**-30, 2.0**-60])
     return total

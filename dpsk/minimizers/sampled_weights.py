@@ -47,9 +47,9 @@ class SampledWeights(NoisyQuery):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 10.1 to 10.3)
-    What is drawn from is a finite set, and each row's loss an integer between 0 and ``top``: the loss as computed,
-    less its smallest possible value (around a centre: less the loss there, plus half of the range), divided by
-    range/top, rounded down and cut off. A row that leaves changes the exponents by numbers between 0 and eta, a
+    The draw is from a finite set. The loss of a row is an integer between 0 and ``top``: the computed loss, minus its
+    smallest possible value (around a centre: minus the loss there, plus half of the range), divided by range/top,
+    rounded down and cut off. A row that leaves changes the exponents by numbers between 0 and eta, a
     replaced one (range counts twice) by numbers in an interval of length eta. Hence eta-bounded range and eta-DP
     (McSherry & Talwar 2007; Dong, Durfee & Rogers 2020). Nothing is rounded after that: exponents are fractions.
 
@@ -69,15 +69,15 @@ class SampledWeights(NoisyQuery):
     the coins are those of infinitely many bits. c, H and A depend on the rows, and decide how long it takes, but not
     what is drawn.
 
-    All that asks for one thing of the losses as computed: the integer of a row at a point is the same in every pass.
-    Otherwise the draw would tell how many proposals there had been, and no theorem covers that. In one process it is
-    the same (:mod:`dpsk.elementwise`). Elsewhere a worker is refused whose processor or libraries give the losses other
-    bits than those here at any of 4,096 margins.
+    The proof needs one property of the computed losses: the integer of a row at a point is the same in every pass.
+    Otherwise the draw would reveal how many proposals there had been, and no theorem covers that. In one process it is
+    the same (:mod:`dpsk.elementwise`). A worker on another machine is refused if its processor or libraries compute
+    other bits than this process at any of 4,096 margins.
 
     The number of proposals depends on the rows: timing is outside of the threat model. It ends with probability 1. A
     lower bound on the chance of a proposal, from public facts (around a centre: for all but a thousandth of centres),
-    refuses what would take too long: in many dimensions, or with a small penalty. No chain is run for a while in place
-    of a draw: its output would have a guarantee at the end of time only.
+    refuses draws that would take too long: in many dimensions, or with a small penalty. A Markov chain cannot replace
+    the draw, because it has a guarantee only after infinitely many steps.
     """
 
     loss: Loss
@@ -177,7 +177,7 @@ class SampledWeights(NoisyQuery):
         return best
 
     def require_hope(self, remedy: str) -> None:
-        """Raise ValueError if a draw would take too many proposals, for all that is known beforehand."""
+        """Raise ValueError if, by public facts, a draw could take too many proposals."""
         if not self.acceptance >= _HOPELESS:
             expected = "more than 1e300" if self.acceptance < 1e-300 else f"about {1 / self.acceptance:.0e}"
             raise ValueError(
@@ -237,7 +237,7 @@ class _Draw:
         return float(np.linalg.norm(v)) * (1 + 2.0**-40)
 
     def _minimum(self, tolerance: float) -> Floats:
-        """Return nearly the minimiser in the ball: where it is outside, one with more penalty around the centre."""
+        """Return nearly the minimiser in the ball. If it is outside, a penalty around the centre brings it in."""
         w, inner = self._pulled(0.0, tolerance), self.what.radius * (1 - 2.0**-20)
         low, high = 0.0, self.what.objective.penalty
         if self._length(w - self._centre) <= inner:
@@ -262,7 +262,7 @@ class _Draw:
         return found
 
     def _steepest_fall(self, at: Floats, gradient: Floats) -> float:
-        """Return a bound on -g.u in the ball: of an outward -g only what the ball goes on behind c counts."""
+        """Return a bound on -g.u in the ball. If -g points outward, only the distance from c to the edge counts."""
         away = at - self._centre
         distance = float(np.linalg.norm(away))
         outward = away / distance if distance > 0 else np.zeros_like(away)

@@ -73,7 +73,7 @@ class TiltedSum(RegularizedSum):
 
     @property
     def beta(self) -> float:
-        """A row's own second derivative and tilt times the variance of gradients: beta + tilt L^2."""
+        """A bound: the second derivative of a row plus tilt times the variance of gradients, beta + tilt L^2."""
         return super().beta + self.tilt * self.clip**2
 
     @property
@@ -140,7 +140,7 @@ class _TiltedOverRows(SumOverRows):
         self._tops = self._totals = np.zeros(0)  # about the largest of each problem's tilted losses; sums of weights
 
     def parts(self) -> list[Callable[[Floats], Floats]]:
-        raise ValueError("a tilted objective is no sum over rows: parts of them do not estimate its gradient")
+        raise ValueError("a tilted objective is no sum over rows, so a part of the rows does not estimate its gradient")
 
     def _of_losses(self, first: Floats, second: Floats) -> Floats:
         line = self._line(first, second)
@@ -152,7 +152,7 @@ class _TiltedOverRows(SumOverRows):
     def _weigh(self, line: Line) -> None:
         """Find the largest tilted losses to within 1, and the sums of weights relative to these.
 
-        In counts of rows, because sums are all that rows give: between 0 and what the weights allow at most.
+        Counts of rows find them, because rows give nothing but sums: between 0 and the most that the weights allow.
         """
         what = self._what
         at_zero, sizes = float(what.one.phi(np.zeros(1))[0]), np.linalg.norm(line.start + line.step, axis=0)

@@ -1,4 +1,4 @@
-"""What choosing and judging models costs: searches before they run, and accuracies that are paid for."""
+"""The cost of choosing and scoring models: searches before they run, and accuracies that are paid for."""
 
 from ..privacy.repetition import Poisson, TruncatedNegativeBinomial
 from .score import PrivateScore, private_score

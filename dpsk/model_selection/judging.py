@@ -1,8 +1,8 @@
-"""Private rows that meet a fitted model or a step of a pipeline: every row is judged by itself, in silence.
+"""Private rows in a fitted model or in a step of a pipeline: every row is treated by itself, and nothing is shown.
 
-A model may refuse a row: an encoder meets a category that it does not know, a classifier meets NaN. Its error, or a
-warning, would be an exact fact about this row that nothing has paid for. So a row that is refused counts as a wrong
-prediction, or as a row of zeros, and nobody hears of it. For the same reason no row may change what another one gets.
+A model may refuse a row, for instance an encoder that does not know a category, or a classifier that gets NaN. Its
+error, or a warning, would be an exact fact about this row that nobody paid for. So a refused row counts as a wrong
+prediction, or as a row of zeros, and no message says so. For the same reason no row may change the result of another.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExi
 
 @contextmanager
 def silence() -> Iterator[None]:
-    """Show no warning: what a row makes a step warn about is a fact about this row."""
+    """Show no warning: a warning that a row causes is a fact about this row."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
@@ -77,9 +77,9 @@ def rows_of(X: Any, chosen: Any) -> Any:
 
 
 def labels_of(y: Any) -> NDArray[Any]:
-    """Return labels as an array; where NumPy has no type for all of them each keeps its own, whatever the others are.
+    """Return labels as an array. If NumPy has no common type for them, each label keeps its own type.
 
-    A missing value among integers, as lists, pandas and Polars can hold, would make floats of all of them.
+    Otherwise one missing value among integers (in a list, pandas or Polars) would turn all of them into floats.
     """
     if is_dask(y):
         y = y.compute()
@@ -100,9 +100,9 @@ def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
     Entry i is a function of the estimator, of row i and of its label. Models and steps that are known to judge each row
     by itself get all rows at once (:mod:`dpsk.data.scores`); any other model gets one row at a time, and so do steps
     that get a list, whose rows decide together what type their numbers have. Where several rows together are refused,
-    halves of them are tried, down to single rows; a row that is refused alone is wrong. Every attempt has rows of its
-    own, since a step may write into what it gets (``copy=False``). This asks one thing of the estimator: what it
-    returns for one row does not depend on the rows it has seen before.
+    halves of them are tried, down to single rows; a row that is refused alone is wrong. Every attempt gets a copy of
+    its rows, since a step may write into its input (``copy=False``). There is one condition on the estimator: its
+    result for one row does not depend on the rows it has seen before.
     """
     with silence():
         predicted, known = _predictions(estimator, X)
@@ -153,7 +153,7 @@ def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_
 
 
 def _is_fitted(estimator: Any) -> bool:
-    """Return whether the estimator is fitted, as far as can be told without rows."""
+    """Return whether the estimator is fitted, as far as it can be known without rows."""
     if isinstance(estimator, Pipeline):
         return all(_is_fitted(step) for _, step in estimator.steps)
     try:
@@ -211,9 +211,9 @@ def _pairs(estimator: Any, block: Any) -> NDArray[Any]:
 def _accepted(
     work: Callable[[int, int], Any], start: int, stop: int, told: tuple[type[BaseException], ...] = _OF_THE_USER
 ) -> Iterator[tuple[int, Any]]:
-    """Yield what ``work`` makes of rows ``start`` to ``stop``; where they are refused, of each half of them.
+    """Yield the result of ``work`` for rows ``start`` to ``stop``; if they are refused, the results for their halves.
 
-    Whatever is raised refuses rows, but for what is ``told``: what the user did, or an error about the model.
+    Every exception refuses the rows, except those in ``told``: interrupts by the user, and errors about the model.
     """
     if stop <= start:
         return
@@ -246,7 +246,7 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def judges_rows_alone(estimator: Any) -> bool:
-    """Return whether a row has the same bits in any company: a fact about the types of the estimator's parts."""
+    """Return whether other rows never change the bits of a row. The types of the estimator's parts decide that."""
     if isinstance(estimator, Pipeline):
         return all(map(judges_rows_alone, (step for _, step in estimator.steps)))
     if isinstance(estimator, PrivateClassifier):
@@ -268,7 +268,7 @@ def judges_rows_alone(estimator: Any) -> bool:
 
 
 def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any:
-    """Return what steps in front of a private model make of its training rows; a row that they refuse becomes zeros.
+    """Return the training rows after the steps in front of a private model. A row that they refuse becomes zeros.
 
     So does a row that they do not turn into finite numbers. ``fit_transform`` may be called many times. Its last call
     has all rows that are not refused.
@@ -285,7 +285,7 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
         some = slice(start, stop)
         made = fit_transform(copy.deepcopy(rows_of(X, some)), rows_of(y, some))
         if n_rows_of(made) != stop - start:
-            raise ValueError("a step made another number of rows")
+            raise ValueError("a step in front of the estimator must return as many rows as it gets")
         if not np.isfinite(made.data if sp.issparse(made) else np.asarray(made, dtype=np.float64)).all():
             raise ValueError("a model takes finite numbers only")
         return stop, made

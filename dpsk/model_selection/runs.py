@@ -36,7 +36,7 @@ SMALLEST = Facts(n_rows=1, n_features=1, n_classes=2)
 
 @dataclass(frozen=True)
 class Space:
-    """Where parameters are drawn from: one of these dicts, then each parameter on its own, always with replacement."""
+    """The space of parameters. A draw takes one of these dicts, then each parameter by itself, with replacement."""
 
     parts: tuple[dict[str, Any], ...]
 
@@ -69,8 +69,8 @@ class Space:
     def draw(self, bits: Bits) -> dict[str, Any]:
         """Return parameters, independent of all that were drawn before.
 
-        A distribution is copied for each draw. One that remembers its draws would not draw independently otherwise, and
-        would count them, where the caller has it and where a fitted search has it among its parameters.
+        A distribution is copied for each draw. Otherwise the draws of a distribution that remembers them would not be
+        independent, and the object that the caller and the fitted search hold would reveal their number.
         """
         generator = generator_for(bits)
 
@@ -82,7 +82,7 @@ class Space:
         return {name: one_of(values) for name, values in one_of(self.parts).items()}
 
     def probes(self) -> list[dict[str, Any]]:
-        """Return all that may be drawn, or where that is too much some of it: to find mistakes before the data."""
+        """Return all settings, or some of them if there are too many, to find mistakes before the data are touched."""
         if not any(hasattr(values, "rvs") for part in self.parts for values in part.values()):
             grid = ParameterGrid(list(self.parts))
             if len(grid) <= _PROBES:
@@ -93,7 +93,7 @@ class Space:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run comes to: everything in it is covered by the guarantee of the run."""
+    """The outcome of a run. The guarantee of the run covers everything in it."""
 
     score: int
     accuracy: float
@@ -131,7 +131,7 @@ class Run:
         return model, last
 
     def calibrated(self, last: PrivateClassifier, *facts: Facts) -> None:
-        """Set the largest epsilon that is covered, with the delta that goes with it."""
+        """Set the largest epsilon that the search covers, and the delta that belongs to it."""
         last.set_params(delta=self.start[1])
 
         def budgets_of(epsilon: float) -> list[Budget]:
@@ -225,7 +225,7 @@ def fit_in_front(model: Any, X: Any, y: Any) -> Any:
 
 
 def _has_draws(values: Any) -> bool:
-    """Return whether these are a distribution, rather than a family of scipy.stats that lacks its parameters."""
+    """Return whether this is a distribution, and not a family of scipy.stats without parameters."""
     if not hasattr(values, "rvs"):
         return False
     try:
@@ -244,7 +244,7 @@ def _path_of_the_private_step(estimator: Any) -> str:
 
 
 def _silence(part: Any) -> None:
-    """Take away what would show that a fit begins: messages, callbacks, files. Fix a choice that looks at all rows."""
+    """Switch off what would show that a fit begins (messages, callbacks, files), and a choice that uses all rows."""
     if not hasattr(part, "get_params") or isinstance(part, type):
         return
     vars(part).pop("_skl_callbacks", None)

@@ -1,4 +1,4 @@
-"""An accuracy that is paid for, with an interval that knows its noise."""
+"""A private accuracy, with intervals that take the noise into account."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def private_score(
     Formal guarantees
     -----------------
     The count of correct predictions moves by at most 1 when a row leaves or is replaced, because each row is judged by
-    itself: classifiers of dpsk give a row the same bits in any company, and any other model gets the rows one at a time
+    itself: in classifiers of dpsk no row changes the bits of another, and any other model gets the rows one at a time
     (:mod:`dpsk.model_selection.judging`). A row that the estimator refuses, for whatever reason, counts as wrong. No
     error, warning or refund depends on what a row holds. Discrete Laplace noise makes the count epsilon-differentially
-    private (delta = 0) for the rows of X and y. For the rows that the estimator was fitted on, releasing it paid
-    already; where these are the same rows, the two add up (and the accuracy flatters the model).
+    private (delta = 0) for the rows of X and y. The release of the estimator already paid for its training rows. If
+    these are the same rows, the two prices add up (and the accuracy is too high).
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def private_score(
         raise ValueError(f"confidence={confidence!r} must be a number between 0 and 1")
     Adjacency(adjacency)  # or its error
     if isinstance(estimator, type) or (isinstance(estimator, BaseEstimator) and not is_classifier(estimator)):
-        raise ValueError("private_score takes a fitted classifier: what else predicts has no accuracy")
+        raise ValueError("private_score takes a fitted classifier: only classifiers have an accuracy")
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     counted, spent = released_successes(estimator, X, y, budget, adjacency=adjacency, ledger=ledger, bits=bits)
@@ -175,7 +175,7 @@ def released_successes(
 
 
 def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
-    """Raise ValueError for what is wrong whatever the rows hold: the model, numbers of rows, types of labels."""
+    """Raise ValueError for mistakes that do not depend on values: the model, numbers of rows, types of labels."""
     if not callable(getattr(estimator, "predict", None)):
         raise ValueError(f"private_score takes a fitted classifier: {type(estimator).__name__} cannot predict")
     n = None if is_dask(X) or isinstance(X, Chunks) else n_rows_of(X)
@@ -193,7 +193,7 @@ _KINDS = {**dict.fromkeys("US", "text"), **dict.fromkeys("biuf", "numbers")}
 
 
 def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
-    """Return where count/n lies but with probability ``error``, for ``noisy = one * count + noise``, cut off.
+    """Return an interval that misses count/n with probability ``error``, for ``noisy = one * count + noise``.
 
     Cutting off brings the noisy count no farther from the count. Discrete Laplace noise exceeds q in magnitude with
     probability 2 r^(q+1) / (1 + r), r = exp(-1/scale).
@@ -205,7 +205,7 @@ def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tu
 
 
 def _population_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
-    """Return where p lies but with probability ``error``, for ``noisy = one * Binomial(n, p) + noise``, cut off.
+    """Return an interval that misses p with probability ``error``, for ``noisy = one * Binomial(n, p) + noise``.
 
     What Clopper & Pearson (1934) do for a binomial count: all p under which neither the noisy count or less, nor the
     noisy count or more, has a probability of at most error/2. Both probabilities are monotone in p. (Where the count

@@ -1,4 +1,4 @@
-"""Hyper-parameter search that pays for itself: the best of a secret number of runs."""
+"""Private search for hyper-parameters: the best of a secret number of runs, on one budget."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .search_cost import private_step
 
 
 class NothingSelected(RuntimeError):
-    """A private search came to nothing: no run was made, or the best of them had no model. It was paid for."""
+    """A private search has no result: there was no run, or the best run had no model. Its budget is spent."""
 
 
 def _best_has(method: str) -> Any:
@@ -243,7 +243,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return self
 
     def _best(self, run: Run, space: Space, bits: Bits, X: Any, y: Any, classes: Any, shares: Any) -> Outcome | None:
-        """Return the best outcome. How many there were is known in here only."""
+        """Return the best outcome. Only this method knows how many there were."""
 
         def seed() -> int | None:
             return None if bits.private else int.from_bytes(bits.take(8), "little")
@@ -262,10 +262,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return best
 
     def _validated(self, run: Run, budget: Budget, X: Any, y: Any) -> tuple[Any, Any, Any]:
-        """Return rows, labels and classes, checked as a fit would: what fails in a run is not told, so it fails here.
+        """Return rows, labels and classes, checked as a fit would check them. (Runs never show their errors.)
 
-        Steps in front of the estimator are tried on all rows. What is questionable is warned about once, since warnings
-        of runs would count them.
+        Steps in front of the estimator are tried on all rows. Warnings are shown once, here, because warnings of runs
+        would reveal the number of runs.
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None")
@@ -286,7 +286,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return X, y, classes
 
     def _shares(self, n: int, bits: Bits) -> tuple[Integers, Integers]:
-        """Return which rows are for fits and which for scores, by lot: labels have no say."""
+        """Return which rows are for fits and which for scores. The draw is random and does not look at labels."""
         held = max(1, round(self.validation_fraction * n))
         if n - held < 2:
             raise ValueError(f"n_samples={n} leaves fewer than 2 rows to fit: a search needs at least 3 rows")

@@ -35,7 +35,7 @@ _ADVICE = {"PrivateSearchCV": ". A fit of a PrivateSearchCV costs its own epsilo
 
 @dataclass(frozen=True)
 class SearchCost:
-    """What the fits of a search guarantee together, and what they need.
+    """The guarantee of all fits of a search together, and the budget that they need.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class SearchCost:
     adjacency: str
 
     def statement(self) -> str:
-        """Return what it costs, and what it does not include, in words."""
+        """Return the cost in words, and what the cost does not include."""
         text = f"{self.fits} fits, of which {self.fits_on_a_row} see any one row. "
         if self.epsilon == math.inf:
             text += (
@@ -238,13 +238,13 @@ class _Plan:
         found = [_Candidate.of(model, facts) for model in models]
         for name in ("adjacency", "ledger"):
             if any(getattr(model, name) != getattr(models[0], name) for model in models):
-                raise ValueError(f"the candidates differ in {name}: what they cost does not add up to one statement")
+                raise ValueError(f"the candidates differ in {name}, so their costs do not add up to one guarantee")
         splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
         splits = int(splitter.get_n_splits(X, y, groups))
         return cls(found, tried, splits, splits - _splits_without_a_row(splitter), refits)
 
     def total(self, amounts: Sequence[Fraction], times: int) -> Fraction:
-        """Return the most that the candidates tried can come to, each so many times, and a refit of any."""
+        """Return the largest sum that the tried candidates, each so many times, and a refit of any can reach."""
         return times * sum(sorted(amounts)[-self.tried :], Fraction(0)) + self.refits * max(amounts)
 
     def guarantee(self, delta: float | None) -> tuple[float, float, str]:

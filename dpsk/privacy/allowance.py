@@ -1,4 +1,4 @@
-"""What one fit, or one score, inside a run of a search may promise."""
+"""The allowance of one fit, or of one score, inside a run of a search."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .repetition import BestOf
 
 
 class Allowance:
-    """What stands in for a durable ledger within a run: it lets one budget through that the search covers.
+    """Takes the place of a durable ledger inside a run. It accepts one budget, if the search covers that budget.
 
-    Estimators take it as ``ledger``. It records nothing, since nobody may know how many runs there were.
+    Estimators take it as ``ledger``. It records nothing, because nobody may know how many runs there were.
 
     Formal guarantee
     ----------------
@@ -33,11 +33,11 @@ class Allowance:
     def fit(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Ledger]:
         """Give the filter of the one fit or score that this is for; raise ValueError if it is not covered."""
         if self._spent:
-            raise ValueError(f"{label} asks for what was used already: a run pays for one fit and one score")
+            raise ValueError(f"{label} asks for a second budget: a run pays for one fit and one score only")
         if budget is None or adjacency != self._adjacency or private != self._private:
-            raise ValueError(f"{label} keeps another promise than the search that it is a part of")
+            raise ValueError(f"{label} keeps another promise than its search: neighbours and privacy must be the same")
         if not self._search.covers(budget):
-            raise ValueError(f"a budget kept in {budget.currency.name} is more than the search allows for a run")
+            raise ValueError(f"the budget of this run, in {budget.currency.name}, is more than the search allows")
         self._spent = True
         filtered = Ledger(budget)
         try:

@@ -1,8 +1,10 @@
-"""Amplification by sampling: what releases cost when they see a secret random part of the rows only.
+"""Amplification by sampling: a release costs less if it sees only a secret random part of the rows.
 
-Everything that touches one batch is priced *together*. Pricing two releases on one batch apart and adding up is
-wrong: two Gaussian releases with noise s on one batch are one with noise s/sqrt(2) on it, and its price exceeds the sum
-(rate 0.1, s = 1, order 4: 0.982 against 0.117). Theorems and proofs: docs/guarantees.md, 7.1 to 7.7.
+All releases from one batch are priced *together*. It would be wrong to price two of them separately and to add the
+prices: two Gaussian releases with noise s on one batch are one release with noise s/sqrt(2) on it, and its price is
+larger than the sum (at rate 0.1, s = 1 and order 4 the price is 0.982, the sum 0.117).
+
+Theorems and proofs: docs/guarantees.md, 7.1 to 7.7.
 """
 
 from __future__ import annotations
@@ -98,8 +100,8 @@ def without_replacement_rdp(order: int, rate: float, curve: Curve, epsilon: floa
     """Return the Renyi divergence on a sample without replacement of a release with this *replace-one* curve.
 
     Theorem (Wang, Balle & Kasiviswanathan 2019), for integer orders; ``epsilon`` is the pure cost of the release, inf
-    if it has none. The curve has to be that of replacing a row even where neighbours differ by a row that leaves:
-    its place in the sample is taken by another.
+    if it has none. The curve must be the one of replaced rows, even if neighbours differ by a row that leaves: another
+    row takes its place in the sample.
     """
     if rate == 1:
         return curve(order)
@@ -154,7 +156,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class BatchCost:
-    """Everything that is released from one batch, amplified jointly. All costs are fixed when the batch is bought.
+    """All releases from one batch, amplified together. All costs are fixed when the batch is bought.
 
     Formal guarantee: :meth:`rdp` is the smallest of what the theorems of this module give for the adaptive composition
     of ``costs``; where all of them are pure, so is the batch (docs/guarantees.md, 7.1 to 7.5).
@@ -231,8 +233,9 @@ def best_order(
 ) -> RenyiDP:
     """Return the currency in which ``times`` batches can be strongest within (epsilon, delta).
 
-    ``costs_of(strength)`` are the releases on one batch, the stronger the dearer. The order is chosen *before* the run
-    and from public facts only: the best of several orders at the end of an adaptive run is no valid filter.
+    ``costs_of(strength)`` returns the costs of the releases on one batch; they grow with the strength. The order is
+    chosen *before* the run, from public facts only. To choose the best of several orders at the end is not a valid
+    filter.
     """
     if not (epsilon > 0 and 0 < delta < 1 and times >= 1):
         raise ValueError(f"epsilon={epsilon!r}, delta={delta!r}, times={times!r}: need > 0, within (0, 1), >= 1")

@@ -100,7 +100,7 @@ def _check(*, epsilon: float | None = None, delta: float | None = None, **parame
 
 
 def require_stateable(epsilon: float, delta: float) -> None:
-    """Raise ValueError where squares of what this promise buys would be no floats with all their digits."""
+    """Raise ValueError where squares of the strengths for this promise would not be floats with all digits."""
     if not (SMALLEST <= epsilon <= LARGEST or epsilon == math.inf):
         raise ValueError(
             f"epsilon={epsilon!r} must lie between {SMALLEST:g} and {LARGEST:g} where delta is positive: choose one "
@@ -143,8 +143,8 @@ def _gaussian_delta(epsilon: float, mu: float) -> float:
 def _erfcx_drop(x: float, h: float) -> float:
     """Return ``erfcx(x - h/2) - erfcx(x + h/2)`` for a small h, by the odd derivatives at x < 30.
 
-    They follow from erfcx' = 2x erfcx - 2/sqrt(pi) by differentiation. What the later ones lose by cancellation their
-    factors outweigh.
+    They follow from erfcx' = 2x erfcx - 2/sqrt(pi) by differentiation. Later derivatives lose digits by cancellation,
+    but their factors are so small that this does not matter.
     """
     at = [float(erfcx(x))]
     at.append(2 * x * at[0] - 2 / math.sqrt(math.pi))
@@ -273,8 +273,8 @@ def rdp_delta(orders: Sequence[float], values: Sequence[float], epsilon: float) 
     """Return delta(epsilon) of a mechanism with Renyi divergence ``values[i]`` at ``orders[i]``.
 
     Theorem (Canonne, Kamath & Steinke 2020): the bound of :func:`zcdp_delta` with ``a*rho`` replaced by the
-    divergence at a; the best of the orders given. Choosing the order afterwards is sound here because the curve
-    is one fixed mechanism's; it is not sound for a curve that was filled adaptively (fix one order then).
+    divergence at a, at the best of the given orders. Here the order may be chosen afterwards, because the curve belongs
+    to one fixed mechanism. For a curve that was filled adaptively this is not sound: fix one order beforehand.
     """
     _check(epsilon=epsilon)
     _check_orders(orders, values)

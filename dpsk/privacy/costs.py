@@ -1,7 +1,7 @@
-"""What one release costs, in every currency.
+"""The price of one release, in every currency.
 
-A mechanism carries one of these values. A new mechanism that fits one of the families below edits nothing; a new
-family is one more class with the same five members (see :class:`Cost`). Proofs: docs/guarantees.md, 4.3 to 4.10.
+Every mechanism has one of these costs. A new mechanism of a family below needs no change here. A new family is one
+more class with the same five members (see :class:`Cost`). Proofs: docs/guarantees.md, 4.3 to 4.10.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Cost(Protocol):
         """Gaussian DP."""
 
     def rdp(self, order: float) -> float:
-        """Renyi divergence of this order; it must not change, since prices are remembered."""
+        """Renyi divergence of this order; it must always be the same number, since prices are remembered."""
 
     def dominating_rdp(self, order: float) -> float:
         """Renyi divergence of two distributions that dominate the release and that an involution swaps.
 
-        ``inf`` where no such pair is known; what it is for: :func:`dpsk.privacy.amplification.poisson_rdp`.
+        ``inf`` where no such pair is known. :func:`dpsk.privacy.amplification.poisson_rdp` uses it.
         """
 
     def delta(self, epsilon: float) -> float:
@@ -46,7 +46,7 @@ class Cost(Protocol):
 
 
 def _positive(name: str, value: float) -> float:
-    """Return ``value`` as a Python float: arithmetic in a narrow NumPy type would underprice it."""
+    """Return ``value`` as a Python float: arithmetic in a narrow NumPy type could give a price that is too low."""
     if not (value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}={value!r} must be a positive finite number")
     return float(value)
@@ -175,9 +175,9 @@ class LaplaceThresholdCost(_Pure, _ThresholdCost):
     & Roth 2014) and independent of the length; :meth:`rdp` is the best of three bounds:
 
     * that of pure DP;
-    * couple the threshold with one shifted by the sensitivity, which is threshold-DP; given it, every outcome's
-      probability changes by at most e^(2 query), since queries that did not fire only became less likely to (Zhu &
-      Wang 2020);
+    * couple the threshold with one that is shifted by the sensitivity, which costs threshold-DP; given the threshold,
+      the probability of every outcome changes by a factor of at most e^(2 query), since after the shift queries that
+      did not fire are less likely to fire (Zhu & Wang 2020);
     * all queries answered one by one, each query-DP, and only the first hit kept.
 
     On a coarse grid discrete Laplace noise is randomised response, so nothing sharper than pure DP holds for a part.
@@ -201,8 +201,9 @@ class GaussianThresholdCost(_ThresholdCost):
     """Above-threshold with Gaussian noise, over at most ``length`` queries.
 
     ``threshold`` and ``query`` are the sensitivity over the standard deviations of the two noises. One query compares
-    one Gaussian of both variances with 0. More are never dearer than answering all of them with the query noise alone,
-    which is ``sqrt(length) * query``-GDP; :meth:`rdp` also has the coupling bound with log(length + 1)/(order - 1).
+    one Gaussian of both variances with 0. More queries never cost more than to answer all of them with the query noise
+    alone, which is ``sqrt(length) * query``-GDP. :meth:`rdp` also has the coupling bound, with
+    log(length + 1)/(order - 1).
     Theorem 3 of Chen & Lee (2020), without a term that grows with the length, is false: tests hold a counterexample.
     """
 

@@ -1,7 +1,7 @@
-"""The currencies a budget can be kept in: what adds up, and what a sum of it guarantees.
+"""The currencies in which a budget can be kept: each says what adds up, and what the sum guarantees.
 
-Each currency is additive under adaptive composition *and* valid for a filter, that is for prices chosen while the
-run goes on, as long as their sum never exceeds a limit fixed before the run:
+Each currency adds up under adaptive composition, *and* it is valid for a filter: prices may be chosen during the run,
+as long as their sum never exceeds a limit that was fixed before the run:
 
 * :class:`ZCDP` (rho): Bun & Steinke (2016) for composition. For every order a the fixed-order Renyi filter of
   Feldman & Zrnic (2021) applies to ``a*rho_t`` at once, hence the filter is rho-zCDP.
@@ -63,7 +63,7 @@ def needs_delta(name: str, epsilon: float, delta: float) -> None:
 
 
 def single_row_only(limit: float, size: int, what: str, instance: str) -> float:
-    """Return ``limit`` for one row; raise ValueError for more, with what does better."""
+    """Return ``limit`` for one row; for more rows raise ValueError with the remedy."""
     if size == 1:
         return limit
     raise ValueError(

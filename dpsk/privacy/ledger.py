@@ -16,7 +16,7 @@ from .currencies import ZCDP, Currency, PureDP
 
 
 class BudgetExhausted(ValueError):
-    """A release did not fit into the budget. Nothing was drawn, and the message says nothing about the data."""
+    """The budget is too small for a release. Nothing was drawn, and the message says nothing about the data."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class Ledger:
 
     @property
     def turn(self) -> int:
-        """How many charges were accepted so far: what was bought at one turn may have to be used before the next."""
+        """The number of accepted charges. A batch or search can be used only until the next charge is accepted."""
         return self._turn
 
     @property
@@ -174,7 +174,7 @@ class Ledger:
                 )
             total = times * Fraction(price)
             if self._closed:
-                raise RuntimeError(f"{label!r} asks a ledger that was closed: nothing is released after the fit ended")
+                raise RuntimeError(f"{label!r} came after the fit ended: its ledger is closed, nothing was released")
             if self._charged + total > self._limit:
                 raise BudgetExhausted(
                     f"{label!r} asks for {_rounded(total, up=True):.6g} {self.budget.currency.name}, but "

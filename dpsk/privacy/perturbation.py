@@ -1,4 +1,4 @@
-"""What objective perturbation costs, and the currency in which such a release adds up with Gaussian ones.
+"""The cost of objective perturbation, and the currency in which such a release adds up with Gaussian releases.
 
 The method: minimise a sum of convex losses plus ``lam/2 * ||w||^2 + b.w`` with a Gaussian b, and release the minimiser
 (Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith & Thakurta 2012; Redberg, Koskela & Wang 2023).
@@ -27,10 +27,10 @@ class PerturbedMinimaCost:
     Parameters
     ----------
     strength : float
-        The most that neighbours can change a gradient, over the standard deviation of b: of all minima together, the
-        root of the sum of squares.
+        The largest change of a gradient between neighbours, divided by the standard deviation of b. For several minima
+        it is the root of the sum of squares.
     shift : float
-        mu of the Gaussian noise that covers how far the points released may be from the minimisers.
+        mu of the Gaussian noise that covers the distance between the released points and the minimisers.
     log_determinant : float
         The sum over minima of log(1 + beta/lam): ``beta`` bounds ||Hessian|| of one row, ``lam`` is the penalty.
     n_minima : int
@@ -106,7 +106,7 @@ class PerturbedMinimaCost:
 
 
 def _delta(epsilon: float, limit: float, least: float, log_determinant: float, n_minima: int, replaced: bool) -> float:
-    """Return the sum over corners: a minimum whose A does not count leaves its part of ``least`` out of ``limit``."""
+    """Return the sum over corners. A minimum whose A does not count takes its part of ``least`` off ``limit``."""
     left = epsilon - log_determinant
     if not left >= 0:
         return 1.0
@@ -120,7 +120,7 @@ def _delta(epsilon: float, limit: float, least: float, log_determinant: float, n
 
 @lru_cache(maxsize=64)
 def _corners(n_minima: int, replaced: bool) -> list[tuple[int, float]]:
-    """Return how many quarters of a minimum's squared strength a corner misses, and how many corners miss so many."""
+    """Return numbers of quarters of a minimum's squared strength, and how many corners lack each of these numbers."""
     one = [1.0, 0.0, 0.0, 2.0, 1.0] if replaced else [1.0, 0.0, 0.0, 0.0, 1.0]
     counts = np.ones(1)
     for _ in range(n_minima):

@@ -1,7 +1,7 @@
 """Accounting by privacy loss distributions, for noise and numbers of steps that are fixed in advance.
 
 The convolutions are those of the optional dependency dp-accounting (``pip install "dpsk[pld]"``), which rounds privacy
-losses up; what is done here is asking it. It is sharper than a Renyi bound by 7 to 10 % of epsilon, and valid only
+losses up. This module only calls it. The epsilon is 7 to 10 % smaller than that of a Renyi bound. It is valid only
 because no price can change during the run.
 """
 
@@ -96,9 +96,10 @@ class PlannedSteps:
 
 
 def _lost(steps: float) -> float:
-    """Return what Fourier transforms may take from a delta: some roundings of every factor of a power.
+    """Return how much too small Fourier transforms may make a delta: some roundings for every factor of a power.
 
-    Without it deltas of exact Gaussians were too small by up to 1.1e-12, at 100,000 steps (tests), and negative.
+    Without this correction deltas of exact Gaussians were too small by up to 1.1e-12 at 100,000 steps (tests), or even
+    negative.
     """
     return math.ceil(steps) * 2.0**-50
 
@@ -120,7 +121,7 @@ def _composed(plan: PlannedSteps, steps: int) -> Any:
 
 
 def require_dp_accounting() -> Any:
-    """Return dp-accounting's module of privacy loss distributions; raise ImportError with the remedy without it."""
+    """Return dp-accounting's module of privacy loss distributions; if it is missing raise ImportError with a remedy."""
     try:
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError as error:

@@ -1,11 +1,12 @@
-"""What it costs to run something private a secret, random number of times and to show only the best.
+"""The cost of a search: something private runs a secret, random number of times, and only the best run is shown.
 
-A *run* Q is drawn independently, as often as a random number K says, and what comes out is the whole outcome of the
-run with the highest score (ties are broken by lot), or nothing where K is 0. Everything that the outcome holds, score
-and parameters included, is covered by what Q guarantees (Liu & Talwar 2019; Papernot & Steinke 2022).
+A *run* Q is repeated K times, independently, with a random K. The whole outcome of the run with the highest score is
+shown (ties are decided at random), or "nothing" if K is 0. The guarantee of Q covers everything in an outcome, score
+and parameters included (Liu & Talwar 2019; Papernot & Steinke 2022).
 
-Notation of the proofs below: p and q are the distributions of Q under two neighbours; T_p(y) is the chance that a run
-beats the outcome y under p, ties by lot, and F_p = 1 - T_p; f is the generating function of K, f(s) = E s^K. The best
+Notation of the proofs below: p and q are the distributions of Q under two neighbours; T_p(y) is the probability that a
+run beats the outcome y under p, with random ties, and F_p = 1 - T_p;
+f is the generating function of K, f(s) = E s^K. The best
 of K runs has the density p(y) f'(F_p(y)), because E K F^(K-1) = f'(F).
 """
 
@@ -39,7 +40,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Within:
-    """What a run has to keep: (epsilon, delta)-differential privacy."""
+    """The bound that a run has to keep: (epsilon, delta)-differential privacy."""
 
     epsilon: float
     delta: float
@@ -62,7 +63,7 @@ class Law(ABC):
         """Return delta(epsilon) of the best of K runs that keep these bounds: the theorem. 1 where none applies."""
 
     def pure(self, bounds: tuple[Within, ...]) -> float:
-        """Return the epsilon from which on :meth:`delta` is that of what is lost only; inf where there is none."""
+        """Return the epsilon above which :meth:`delta` does not fall any more; inf where there is none."""
         del bounds
         return math.inf
 
@@ -74,7 +75,7 @@ class Law(ABC):
         """
 
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
-        """Return the (epsilon, delta) from which on to look for the budget of a run; the search has those given."""
+        """Return the (epsilon, delta) at which to begin to look for the budget of a run, given those of the search."""
         del bounds
         return epsilon, delta
 
@@ -116,8 +117,8 @@ class TruncatedNegativeBinomial(Law):
             raise ValueError(f"eta={self.eta!r} must lie in (-1, 100]: 1 is geometric, 0 logarithmic")
         if not 1e-4 <= self.gamma <= 0.999:
             raise ValueError(
-                f"gamma={self.gamma!r} must lie in [1e-4, 0.999]: the mean number of runs grows like 1/gamma, and near "
-                "1 hardly ever more than one is made"
+                f"gamma={self.gamma!r} must lie in [1e-4, 0.999]: the mean number of runs grows like 1/gamma, and with "
+                "gamma near 1 there is nearly always one run only"
             )
 
     @property
@@ -148,7 +149,7 @@ class TruncatedNegativeBinomial(Law):
         return bounds[0].epsilon, bounds[0].delta
 
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
-        """As :meth:`Law.plan`: with a as small as a run's own guarantee at a allows, e is as large as can be."""
+        """As :meth:`Law.plan`: a is as small as the guarantee of a run allows, so that e is as large as possible."""
         part = down(down(delta / self.mean))
 
         def bounds(a: float) -> tuple[Within, Within]:
@@ -176,7 +177,7 @@ class TruncatedNegativeBinomial(Law):
 
 @dataclass(frozen=True)
 class Poisson(Law):
-    """K is Poisson, and nothing comes out where it is 0, with a chance of exp(-mean).
+    """K is Poisson. If K is 0, which has probability exp(-mean), the search shows nothing.
 
     Parameters
     ----------
@@ -246,7 +247,7 @@ class Poisson(Law):
         return delta / max(1.0, self.mean)
 
     def plan(self, epsilon: float, delta: float, budget_of: Callable[[float, float], Budget]) -> tuple[Within, ...]:
-        """As :meth:`Law.plan`: the profile of the largest run that is not too much."""
+        """As :meth:`Law.plan`: bounds from the privacy profile of the largest run that the search can afford."""
         needs_delta("a Poisson number of runs", epsilon, delta)
         at = [min(epsilon, _EXPONENT) * (i / _POINTS) ** 2 for i in range(_POINTS + 1)]
 
@@ -291,7 +292,7 @@ class BestOfCost:
 
 @dataclass(frozen=True)
 class BestOf:
-    """A currency for one search: what adds up is the number of searches, and one is the most there is a theorem for.
+    """A currency for one search. It counts searches, and the limit is one, because the theorem is for one search.
 
     Formal guarantee: that of the law of K (:meth:`Law.delta`), for runs that keep the bounds, whatever they are
     otherwise: runs of different hyper-parameters are one mechanism that draws these first, and a mixture of mechanisms
@@ -326,7 +327,7 @@ class BestOf:
         while not self.covers(*budgets_of(low)):
             low, high = low / 2, low
             if low < 1e-6 * upper:
-                raise ValueError(f"no epsilon keeps what a search with {self.law!r} asks of a run")
+                raise ValueError(f"no epsilon keeps the bounds of a run of {self.law!r}: raise epsilon, or make fewer")
         while high > low * (1 + 1e-6):
             middle = (low + high) / 2
             low, high = (middle, high) if self.covers(*budgets_of(middle)) else (low, middle)
@@ -337,7 +338,7 @@ class BestOf:
 
     def limit(self, epsilon: float, delta: float) -> float:
         if self.delta(1.0, epsilon) > delta:
-            raise ValueError(f"these searches do not guarantee ({epsilon!r}, {delta!r})")
+            raise ValueError(f"no plan for this search guarantees ({epsilon!r}, {delta!r}): raise epsilon or delta")
         return 1.0
 
     def epsilon(self, limit: float, delta: float) -> float:

@@ -1,4 +1,4 @@
-"""What a fitted model says about its privacy: plain, frozen data."""
+"""The privacy report of a fitted model: plain, frozen data."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .rounding import above
 
 
 class NotPrivateWarning(UserWarning):
-    """A fit is not private: its noise comes from a seed, or it has none."""
+    """A fit is not private: it has no noise, or its noise comes from a seed."""
 
 
 def warn_not_private(*, noisy: bool, seeded: bool, stacklevel: int) -> None:
-    """Warn if a fit is without noise, or its noise from a seed. The seed is not named: a log would give it away."""
+    """Warn if a fit has no noise, or noise from a seed. The warning does not name the seed: a log would reveal it."""
     if noisy and not seeded:
         return
     text = "" if noisy else "epsilon=inf adds no noise, so single rows may show. Give a finite epsilon. "
@@ -36,10 +36,10 @@ def warn_not_private(*, noisy: bool, seeded: bool, stacklevel: int) -> None:
 
 @dataclass(frozen=True)
 class PrivacySpent:
-    """The guarantee of one fit and the releases that made use of it.
+    """The guarantee of one fit, and its releases.
 
-    ``epsilon``, ``delta``, ``rho`` and ``limit`` are the cap fixed *before* the fit: they are the guarantee.
-    ``charged`` is what the run happened to use; where a run stops depends on the data, so ``charged`` is no guarantee.
+    ``epsilon``, ``delta``, ``rho`` and ``limit`` are the cap that was fixed *before* the fit: they are the guarantee.
+    ``charged`` is what the run used. Where a run stops depends on the data, so ``charged`` is not a guarantee.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ class PrivacySpent:
     releases : tuple of (label, count, cost)
         What was released, how often and at which price each.
     complete : bool, default=True
-        False where no model came of the fit: it ended in an error, or was interrupted. What it had released by then is
-        in ``releases`` and counts like that of any other.
+        False if the fit has no model, because it ended in an error or was interrupted. Its releases up to then are in
+        ``releases`` and count like those of any other fit.
     """
 
     epsilon: float

@@ -1,10 +1,10 @@
 """Rounding to the safe side, for every formula of privacy that floating-point numbers compute.
 
-A price, an epsilon or a delta is rounded up, a limit or a strength down, and never by more than is needed to be sure:
+A price, an epsilon or a delta is rounded up; a limit or a strength is rounded down. The margins are small:
 
 * formulas with exponentials, error functions and the like by :data:`MARGIN`. Measured against 50 digits they are off by
   less than 1e-12 (tests); a root that was searched for is checked with the formula so rounded;
-* sums of epsilons not at all if a float can hold them, else by one unit in the last place;
+* sums of epsilons are not rounded if a float can hold them, otherwise by one unit in the last place;
 * nothing that is positive is stated below :data:`LEAST`, because floats near 1e-308 lose their digits.
 
 A limit is turned into a delta at ``(1 + MARGIN)`` times its value. So prices that are plain products and sums, which

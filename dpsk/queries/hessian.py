@@ -25,8 +25,8 @@ Block = tuple[Floats, Iterable[Floats]]
 def weighted_products(chunk: Chunk, n_sums: int, block_of: Callable[[slice], Block]) -> Integers:
     """Return, for each of ``n_sums`` vectors of integer weights, the sum over rows of weight * row row^T.
 
-    ``block_of`` returns some rows as integers, and their weights. The caller sees to it that blocks of 4,096 rows stay
-    below 2^53 in every entry, so that BLAS adds them exactly in any order.
+    ``block_of`` returns some rows as integers, and their weights. The caller ensures that every entry of a block of
+    4,096 rows stays below 2^53, so that BLAS adds them exactly in any order.
     """
     p = chunk.units.shape[1] + (chunk.constant is not None)
     total = np.zeros((n_sums, p, p), dtype=np.int64)

@@ -49,7 +49,7 @@ class RowNorms(Query):
 
 
 class EntryCounts(Query):
-    """Counts of each column's non-zero entries by bin; a row's entries weigh less where it has more than ``entries``.
+    """Counts of the non-zero entries of each column by bin. A row with more than ``entries`` entries weighs less.
 
     A row with m non-zero entries counts each as min(1, sqrt(entries / m)); with ``norm="l1"``, for noise that is scaled
     to l1 norms, as min(1, entries / m).

@@ -109,7 +109,7 @@ def line_on_grid(start: ArrayLike, step: ArrayLike, multiples: Floats) -> Line:
 
 
 class _Room(threading.local):
-    """Arrays that each thread uses again: new ones of this size would come from the system every time."""
+    """Arrays that each thread uses again. The operating system would have to provide new ones each time."""
 
     def __init__(self) -> None:
         self._arrays = self._new(0)
@@ -133,8 +133,8 @@ _room = _Room()
 class _MarginTable:
     """A clipped margin loss as integers on an even grid of margins; constant beyond both ends.
 
-    The table itself is the loss that is summed: a function of a row's margin alone. Each process makes its own, with
-    the same bits unless a processor's ``exp`` takes a value to the other side of an integer by its last bit.
+    The sum uses the table as the loss, so it is a function of the margin of a row alone. Each process makes its own
+    table. Tables are equal unless the last bit of a processor's ``exp`` takes a value across an integer.
     """
 
     low: float
@@ -168,7 +168,7 @@ class _MarginTable:
 
 
 def in_single(x: Floats) -> NDArray[np.float32]:
-    """Return ``x`` in single precision, bounded and without NaN: any position it leads to can be clipped."""
+    """Return ``x`` in single precision, bounded and without NaN, so that a position computed from it can be clipped."""
     single = np.clip(x, -(2.0**60), 2.0**60).astype(np.float32)
     unknown = np.isnan(single)
     if unknown.any():

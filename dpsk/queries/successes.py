@@ -1,4 +1,4 @@
-"""How many rows succeed: the count that an accuracy is made of."""
+"""The number of successes, from which an accuracy is computed."""
 
 from __future__ import annotations
 

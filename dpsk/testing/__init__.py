@@ -1,4 +1,4 @@
-"""Conformance checks for contributors: one call tells whether a new part keeps the promises of the house.
+"""Conformance checks for contributors: one call tests whether a new part keeps the promises of the library.
 
 Each check raises AssertionError with a sentence that says what was promised and what happened. Randomness is seeded and
 statistical bounds hold with probability at least 1 - ``ERROR_PROBABILITY`` per comparison, so a failure means a bug.

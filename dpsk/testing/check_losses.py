@@ -88,7 +88,7 @@ def check_loss(loss: Loss, *, n_classes: int | None = None, seed: int = 0) -> No
 
 
 def _check_places(loss: Loss, scores: Array, y: Array) -> None:
-    """Check that what a row gets has the same bits wherever its score lies in memory, and whatever lies around it."""
+    """Check that the loss of a row has the same bits at every place in memory, next to any other numbers."""
 
     def of_rows(part: str, numbers: Array, *labels: Array) -> None:
         def function(at: Array, rows: slice) -> Array:
@@ -148,7 +148,7 @@ def _check_flattened(loss: MarginLoss, rng: np.random.Generator) -> None:
 
 
 def _check_curvature_below(loss: MarginLoss) -> None:
-    """Check what determinants and rounding errors of minima rest on: bounds of phi'', which long rows have most of."""
+    """Check the bounds of phi'' that determinants and rounding errors of minima need; long rows have the largest."""
     if not np.isfinite(loss.smoothness):
         return
     name, sizes = repr(loss), np.geomspace(1e-3, 1e4, 1000)

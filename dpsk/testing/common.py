@@ -1,4 +1,4 @@
-"""What the checks share: data to provoke with, and how they complain."""
+"""Helpers of the checks: extreme data, and error messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def heavy_tailed(n: int, d: int, rng: np.random.Generator) -> Array:
 
 
 def places(values: Array) -> Iterator[tuple[str, Array]]:
-    """Yield an array of one or two dimensions in other places of memory: what a computation of it must not notice."""
+    """Yield copies of an array of one or two dimensions at other places in memory, which must not change a result."""
     for where, place in _rooms(values):
         place[...] = values
         yield where, place

@@ -1,4 +1,4 @@
-"""Everything that can be seen of an action but the values of its noise, as a tree that compares with another."""
+"""Everything that an observer can see of an action, except the values of its noise, as a tree to compare."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ _NOTHING = "builtins.NoneType"
 
 @dataclass(frozen=True)
 class Seen:
-    """A thing as it looks from outside.
+    """A thing as an observer sees it.
 
-    ``kind`` is what noise has no say in: a type, a dtype, a text without its numbers. ``value`` is what it may have
-    moved. ``parts`` have names, ``items`` a place. ``loose`` says that noise may decide whether there is a number or
-    None, or which keys a dict has. Where ``value`` holds the bytes of an array, an entry has ``width`` of them.
+    ``kind`` is the part that noise cannot change: a type, a dtype, a text without its numbers. ``value`` is the part
+    that noise may change. ``parts`` have names, ``items`` have places. ``loose`` says that noise may decide whether
+    there is a number or None, or which keys a dict has. Where ``value`` holds the bytes of an array, an entry has
+    ``width`` of them.
     """
 
     kind: str
@@ -43,11 +44,11 @@ class Seen:
 
 
 def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iterator[str]:
-    """Yield what differs between an action on two data sets, each seen under the same streams of bits, in order.
+    """Yield the differences between an action on two data sets, each seen under the same streams of bits, in order.
 
-    Kinds and names of parts have to be equal under every stream. Of values, a number of items included, noise is told
-    by its moving from stream to stream: those that have one value on one data set under all streams, and another one
-    on the other, are no noise.
+    Kinds and names of parts have to be equal under every stream. Values, and numbers of items, are noise if they change
+    from stream to stream. A value that is the same under all streams on one data set, and another one on the other data
+    set, is not noise.
     """
     kinds = [seen.kind for seen in plain], [seen.kind for seen in twin]
     for one, other in zip(plain, twin, strict=True):
@@ -146,7 +147,7 @@ def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
 
 @contextmanager
 def _logged(lines: io.StringIO) -> Iterator[None]:
-    """Let messages of all levels that loggers take be lines, too."""
+    """Record messages of loggers, of all levels, as lines too."""
     root, handler = logging.getLogger(), logging.StreamHandler(lines)
     level = root.level
     root.addHandler(handler)
@@ -159,7 +160,7 @@ def _logged(lines: io.StringIO) -> Iterator[None]:
 
 
 def _errors(error: BaseException | None) -> Iterator[str]:
-    """Yield an exception and those that hang on it: whoever catches it sees them all."""
+    """Yield an exception and its causes and contexts: whoever catches it sees them all."""
     if error is not None:
         yield f"{type(error).__qualname__}: {_steady(str(error))}"
         yield from _errors(error.__cause__)
@@ -180,7 +181,7 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\binf\b|\bnan\b)")
 
 
 def _steady(text: str) -> str:
-    """Return a text without what differs in every run: random names, addresses, times."""
+    """Return a text without the parts that differ in every run: random names, addresses, times."""
     for pattern, name in _UNSTEADY:
         text = pattern.sub(name, text)
     return text

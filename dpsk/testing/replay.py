@@ -16,7 +16,7 @@ from ..mechanisms import randomness
 
 
 class _Stream:
-    """Bits that follow from a name. Each thread has its own, by the order in which threads first ask for some."""
+    """Bits that are computed from a name. Each thread has its own, in the order in which threads first ask for bits."""
 
     def __init__(self, name: int) -> None:
         self._name, self._threads, self._lock, self._here = name, 0, threading.Lock(), threading.local()
@@ -36,7 +36,7 @@ _stream_of_context: ContextVar[_Stream | None] = ContextVar("stream", default=No
 
 @contextmanager
 def replayed(name: int) -> Iterator[None]:
-    """Let all random bits in this process follow from a number for a while, without a word to the code that uses them.
+    """Compute all random bits in this process from a number, inside of a context. Code that uses bits does not notice.
 
     A seed would not do: a fit with ``random_state`` behaves otherwise (it warns, and ledgers refuse it). What is drawn
     meanwhile is not private, in other threads too, so nothing of it may be released. NumPy's global generator, which

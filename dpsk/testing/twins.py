@@ -1,4 +1,4 @@
-"""Twins: two data sets that differ in one row, under the same random bits. Only noisy numbers may tell them apart."""
+"""Twins: two data sets that differ in one row, under the same random bits. Only noisy numbers may differ."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNKNOWN = "a category that nobody knows"
 def check_twins(
     action: Callable[[Any, Any], Any], X: Any, y: Any, *, rows: Mapping[str, Row] | None = None, streams: int = 3
 ) -> None:
-    """Check that of two data sets that differ in one row nothing can be told apart but by noisy numbers.
+    """Check that only noisy numbers differ between two data sets that differ in one row.
 
     ``action(X, y)`` does what is private (a fit, a score, a search) and returns what it releases. It is run on the data
     as they are and with an extreme row in the place of one, for each of ``rows`` (:func:`extreme_rows` by default),

@@ -1,4 +1,4 @@
-"""One SQLite file, opened for one operation at a time: what was written is on disk, or an error says why it is not."""
+"""One SQLite file, opened for one operation at a time. After a write the data are on disk, or an error is raised."""
 
 from __future__ import annotations
 
@@ -46,15 +46,15 @@ if hasattr(os, "register_at_fork"):
 
 
 def _connect(path: str, mode: str, timeout: float) -> sqlite3.Connection:
-    """Open the file for one operation, with every commit on disk when it returns, the directory's entry included.
+    """Open the file for one operation. When a commit returns, it is on disk, and so is the directory's entry.
 
     The rollback journal (SQLite's default) keeps everything in one file whenever no operation is under way; a
     write-ahead log would not.
     """
     if os.path.isfile(path) and os.stat(path).st_nlink > 1 and not _finished(path):
         raise LedgerError(
-            f"{path!r} has a second name (a hard link): a crash under one name could not be undone under the other. "
-            "Keep one of them"
+            f"{path!r} has a second name (a hard link). After a crash under one name SQLite could not restore the file "
+            "under the other. Delete one of the names"
         )
     connection = sqlite3.connect(f"{Path(path).as_uri()}?mode={mode}", uri=True, timeout=timeout, isolation_level=None)
     try:
@@ -103,10 +103,11 @@ def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 @contextmanager
 def created(path: str, timeout: float) -> Iterator[sqlite3.Connection | None]:
-    """Give a connection to a new ledger with empty tables, which is at ``path`` when the block ends; None if one is.
+    """Give a connection to a new ledger with empty tables; None if there is a ledger at ``path`` already.
 
-    It is made under another name, which one process at a time can have, and gets its own when it is complete. So an
-    empty file at ``path`` is never one that somebody is making: it is one that was emptied.
+    The file is made under another name, which only one process at a time can hold. It gets the name ``path`` when it
+    is complete, at the end of the block. So an empty file at ``path`` is never a ledger in the making: somebody
+    emptied it.
     """
     making = _making(path)
     with _one_at_a_time:
@@ -151,11 +152,11 @@ def _publish(making: str, path: str) -> None:
                 raise FileExistsError from None
             os.rename(making, path)
     except FileExistsError:
-        raise LedgerError(f"{path!r} appeared while this ledger was being made, and was left as it is") from None
+        raise LedgerError(f"{path!r} appeared while this ledger was being made, and was not changed: open it") from None
 
 
 def _finished(path: str) -> bool:
-    """Take the other name off a ledger whose making was interrupted when all but that was done."""
+    """Remove the temporary name of a complete ledger, if the process that made it stopped before it did so."""
     try:
         if not os.path.samefile(path, _making(path)):
             return False
@@ -186,17 +187,17 @@ def _claimed(making: str, path: str, timeout: float) -> bool:
 
 
 def _require_no_traces(path: str) -> None:
-    """Raise LedgerError if the journal of another ledger lies here: SQLite would write what is in it into a new one."""
+    """Raise LedgerError if the journal of another ledger lies here: SQLite would copy it into the new ledger."""
     journal = f"{path}-journal"
     if os.path.lexists(journal):
         raise LedgerError(
             f"{journal!r} belongs to a ledger that was at {path!r} and is gone. Restore a backup of it, and count what "
-            "was fitted since; or, if a new budget is meant, delete the journal"
+            "was fitted since. If you want a new budget, delete the journal"
         )
 
 
 def _sync_directory(directory: str) -> None:
-    """Let the name of a file reach the disk, where directories can be opened for that."""
+    """Write the directory entry of a file to disk, on systems where directories can be opened for that."""
     with suppress(OSError):
         number = os.open(directory, os.O_RDONLY)
         try:

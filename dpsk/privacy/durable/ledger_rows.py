@@ -1,4 +1,4 @@
-"""The tables of a ledger file: what was fixed, which ledger it is, and the sum in each account."""
+"""The tables of a ledger file: its terms, its identity, and the sum in each account."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def now() -> str:
 
 
 def identity(db: sqlite3.Connection) -> str | None:
-    """Return the random name of the ledger; None where an older version made it and nobody has written since."""
+    """Return the random name of the ledger; None if an older version made it and nobody has written to it since."""
     if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'identity'").fetchone()[0]:
         return None
     return str(db.execute("SELECT name FROM identity").fetchone()[0])

@@ -77,9 +77,9 @@ class PrivacyLedger:
         Whether to record fits that are not private (with ``random_state``, or ``epsilon=inf``) instead of refusing
         them. They count for nothing and void the guarantee, which :meth:`statement` then says.
     create : bool or None, default=None
-        None: open the ledger that is there; where no file is and a budget is given, create it. True: create it, and
-        refuse if a file is there. False: open it, and refuse if none is there: for scripts that run again and again,
-        so that a file that was lost is not a new budget.
+        None: open the ledger; if there is no file and a budget is given, create it. True: create the ledger, and refuse
+        if there is a file. False: open the ledger, and refuse if there is no file. Use False in scripts that run often,
+        so that a lost file does not become a new budget.
     timeout : float, default=60.0
         How many seconds to wait while another process writes.
 
@@ -156,8 +156,8 @@ class PrivacyLedger:
     def _require_here(self) -> None:
         if self._identity is not None and not os.path.exists(self._path):
             raise LedgerError(
-                f"there is no ledger at {self._path!r} any more: the one that was used here is gone. Restore a backup, "
-                "and count what was fitted since"
+                f"there is no ledger at {self._path!r} any more: it was deleted or moved. Restore a backup, and "
+                "count what was fitted since"
             )
 
     def _recognised(self, db: sqlite3.Connection) -> str | None:
@@ -165,9 +165,9 @@ class PrivacyLedger:
         found = identity(db)
         if self._identity not in (None, found):
             raise LedgerError(
-                f"{self._path!r} is another ledger ({found}) than the one that was used here ({self._identity}): that "
-                "one was deleted or replaced, and what it recorded is not in this one. Restore it from a backup; or, "
-                f"if this one is for other data, open it anew: PrivacyLedger({self._path!r})"
+                f"{self._path!r} is another ledger ({found}) than the one that was used here ({self._identity}). The "
+                "first one was deleted or replaced, and its record is not here. Restore it from a backup. If this "
+                f"ledger is for other data, open it anew: PrivacyLedger({self._path!r})"
             )
         return found
 
@@ -178,7 +178,7 @@ class PrivacyLedger:
 
     @property
     def identity(self) -> str | None:
-        """A random name that the ledger got when it was created: one that is made anew has another.
+        """The random name that the ledger got when it was created. A new ledger has another name.
 
         None for a handle that has not looked at the file yet, and for a file of an older version that cannot be
         written.
@@ -358,7 +358,7 @@ class PrivacyLedger:
             )
         text += (
             f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as "
-            f"will those that it still takes. The unit of protection is one row; two data sets are neighbours when "
+            f"will later ones. The unit of protection is one row; two data sets are neighbours when "
             f"{Adjacency(terms.adjacency).words}. "
         )
         if terms.disjoint:
@@ -414,7 +414,7 @@ class PrivacyLedger:
 
 
 class Reservation:
-    """What one fit has set aside, by a name that no other fit has in any file: no connection, nothing to copy."""
+    """The reservation of one fit, under a name that no other fit has in any file. It holds no connection."""
 
     def __init__(self, ledger: PrivacyLedger, token: str, budget: Budget | None, private: bool, terms: Terms) -> None:
         self._store, self._token, self._budget, self._private, self._terms = ledger, token, budget, private, terms
@@ -463,9 +463,9 @@ class Reservation:
 
 @contextmanager
 def set_aside(ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Any]:
-    """Give the Ledger of one fit (None without a budget), after its whole budget was set aside in ``ledger``.
+    """Give the Ledger of one fit (None without a budget), after ``ledger`` reserved its whole budget.
 
-    ``ledger`` is what an estimator was given: None sets nothing aside.
+    ``ledger`` is the parameter of the estimator; None reserves nothing.
     """
     durable = ledger if isinstance(ledger, Allowance) else as_ledger(ledger)
     if durable is None:
@@ -483,7 +483,7 @@ def require_room(ledger: Any, budget: Budget | None, *, label: str, adjacency: s
 
 
 def as_ledger(value: Any) -> PrivacyLedger | None:
-    """Return what an estimator's ``ledger`` stands for; a path must lead to an existing ledger."""
+    """Return the ledger for the parameter ``ledger`` of an estimator; a path must lead to an existing ledger."""
     if value is None or isinstance(value, PrivacyLedger):
         return value
     if isinstance(value, str | os.PathLike):
@@ -492,7 +492,7 @@ def as_ledger(value: Any) -> PrivacyLedger | None:
 
 
 def _handle(path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> PrivacyLedger:
-    """Return a handle without looking at the file, which may be on another machine than a pickle that names it."""
+    """Return a handle without looking at the file: a pickle may be read on a machine that does not have the file."""
     return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout, identity)
 
 

@@ -1,4 +1,4 @@
-"""What a durable ledger promises, fixed when it is created, and what a fit counts as under it."""
+"""The terms of a durable ledger, fixed when it is created, and the amount that a fit counts for under them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ CURRENCIES: dict[str, Currency | None] = {"basic": None, ZCDP.name: ZCDP(), Gaus
 
 
 def decimal(value: float) -> Fraction:
-    """Return a float as the shortest decimal that reads back as it, which is what a person who typed it meant.
+    """Return the shortest decimal number that gives this float: the number that a person typed.
 
-    So ten fits of 0.1 fill a ledger of 1, though ten floats do not. The two differ by less than one part in 2^53, the
-    accuracy to which prices are known.
+    So ten fits of 0.1 fill a ledger of 1, although ten floats of 0.1 do not add up to 1. The decimal number and the
+    float differ by less than one part in 2^53, the accuracy to which prices are known.
     """
     return Fraction(repr(float(value)))
 
@@ -66,9 +66,9 @@ NOTHING = Amount(Fraction(0), Fraction(0))
 class Spend:
     """One fit, or one private score, as a ledger recorded it.
 
-    ``reserved`` is what was set aside before the data were touched, ``counted`` what of it counts now: all of it while
-    the state is "open" (running, or ended without a word, as a crash does), what remained to be counted when it is
-    "closed", and nothing when it is "returned" (it ended before anything was drawn) or not private.
+    ``reserved`` is the amount that was reserved before the data were touched. ``counted`` is the part of it that counts
+    now. It depends on the state: the whole amount if the fit is "open" (it runs, or it crashed), the final amount if it
+    is "closed", and nothing if it is "returned" (it ended before anything was drawn) or not private.
     """
 
     number: int
@@ -209,7 +209,7 @@ def _is_name(name: object) -> bool:
 
 
 def amount_in(budget: Budget, kept_in: Currency) -> float | None:
-    """Return what a whole budget comes to in a currency, None where it has no amount there."""
+    """Return the amount of a whole budget in a currency, None where it has none."""
     if budget.currency == kept_in:
         return budget.limit
     if kept_in == ZCDP():
