@@ -1,51 +1,108 @@
-"""Checks of parameters: each names the parameter, the value and what it must be."""
+"""Parameters that say what their values must be: a field of a dataclass carries its check, beside its default.
+
+Each check raises ValueError with the name of the parameter, the value and what it must be. A default of None means that
+None is allowed.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import field, fields
+from functools import partial as bound
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
+Check = Callable[[str, Any], object]
 
-def require_number(name: str, value: object, low: float, *, kind: Any = Real, open_low: bool = False) -> None:
-    """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``)."""
-    number: Any = value
-    good = isinstance(number, kind) and not isinstance(number, bool | np.bool_) and math.isfinite(number)
-    if not good or number < low or (open_low and number == low):
+
+def checked(default: Any, check: Check, *, or_none: bool = False) -> Any:
+    """Return a field with this default, whose values have to pass ``check(name, value)``."""
+    return field(default=default, metadata={"check": check, "or_none": or_none or default is None})
+
+
+def number(
+    default: float | None,
+    low: float = 0.0,
+    *,
+    below: float = math.inf,
+    open_low: bool = False,
+    or_none: bool = False,
+) -> Any:
+    """Return a field for finite numbers >= low (> low if ``open_low``) and < below."""
+    return checked(default, bound(require_number, low=low, below=below, open_low=open_low), or_none=or_none)
+
+
+def integer(default: int | None, low: int = 1) -> Any:
+    """Return a field for integers >= low."""
+    return checked(default, bound(require_number, low=low, kind=Integral))
+
+
+def choice(default: str | None, *choices: str, or_none: bool = False) -> Any:
+    """Return a field for one of these words."""
+    return checked(default, bound(require_choice, choices=choices), or_none=or_none)
+
+
+def clip(default: float | None) -> Any:
+    """Return a field for bounds whose grid floats can hold."""
+    return checked(default, require_clip)
+
+
+def part(default: float | None, *, whole: bool = True) -> Any:
+    """Return a field for numbers in (0, 1], or in (0, 1) unless ``whole``."""
+    return checked(default, bound(require_part, whole=whole))
+
+
+def flag(default: bool) -> Any:
+    """Return a field for True or False."""
+    return checked(default, require_flag)
+
+
+def require_fields(instance: Any) -> None:
+    """Raise ValueError for the first field of a dataclass whose value does not pass its check."""
+    for declared in fields(instance):
+        check, value = declared.metadata.get("check"), getattr(instance, declared.name)
+        if check is not None and not (value is None and declared.metadata["or_none"]):
+            check(declared.name, value)
+
+
+def require_number(
+    name: str, value: Any, low: float, *, below: float = math.inf, kind: Any = Real, open_low: bool = False
+) -> None:
+    """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``) and < below."""
+    good = isinstance(value, kind) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
+    if good and below < math.inf and not low <= value < below:
+        raise ValueError(f"{name}={value!r} must lie in [{low:g}, {below:g})")
+    if not good or value < low or (open_low and value == low):
         wanted = "an integer" if kind is Integral else "a finite number"
         raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
 
 
-def require_choice(name: str, value: object, choices: tuple[str, ...], *, or_none: bool = False) -> None:
+def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Raise ValueError unless ``value`` is one of ``choices``."""
-    if value is None and or_none:
-        return
     if not isinstance(value, str) or value not in choices:
-        none = "None or " if or_none else ""
-        raise ValueError(f"{name}={value!r} must be {none}one of {', '.join(map(repr, choices))}")
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
 
 
-def require_flag(name: str, value: object) -> None:
+def require_flag(name: str, value: Any) -> None:
     """Raise ValueError unless ``value`` is True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r} must be True or False")
 
 
-def require_clip(name: str, value: object) -> None:
+def require_clip(name: str, value: Any) -> None:
     """Raise ValueError unless ``value`` is a clip whose grid floats can hold."""
     require_number(name, value, 0, open_low=True)
-    number: Any = value
-    if not 2.0**-100 <= number <= 2.0**100:
+    if not 2.0**-100 <= value <= 2.0**100:
         raise ValueError(f"{name}={value!r} must lie between 2**-100 and 2**100")
 
 
-def require_part(name: str, value: object, *, whole: bool = True) -> None:
+def require_part(name: str, value: Any, *, whole: bool = True) -> None:
     """Raise ValueError unless ``value`` is a number in (0, 1], or in (0, 1) unless ``whole``."""
     require_number(name, value, 0, open_low=True)
-    number: Any = value
-    if not (number <= 1 if whole else number < 1):
+    if not (value <= 1 if whole else value < 1):
         raise ValueError(f"{name}={value!r} must lie in (0, 1{']' if whole else ')'}")
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
-from ..requirements import require_choice, require_flag, require_number
+from ..requirements import checked, choice, flag, number, require_fields
 from .standardization import find_ranges, standardise
 
 
@@ -31,19 +31,14 @@ class LinearEncoding:
         Whether rows are kept side by side, for batches of them.
     """
 
-    fit_intercept: bool = True
-    bounds: Any = None
-    standardize: str | None = None
-    data_norm: float | None = None
+    fit_intercept: bool = flag(True)
+    bounds: Any = checked(None, lambda name, value: as_bounds(value))
+    standardize: str | None = choice(None, "private")
+    data_norm: float | None = number(None, open_low=True)
     row_major: bool = False
 
     def __post_init__(self) -> None:
-        require_flag("fit_intercept", self.fit_intercept)
-        if self.data_norm is not None:
-            require_number("data_norm", self.data_norm, 0, open_low=True)
-        require_choice("standardize", self.standardize, ("private",), or_none=True)
-        if self.bounds is not None:
-            as_bounds(self.bounds)
+        require_fields(self)
         if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
             raise ValueError(
                 f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "

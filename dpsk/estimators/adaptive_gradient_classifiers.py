@@ -7,11 +7,11 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import ZCDP
-from ..requirements import require_choice, require_number
+from ..requirements import choice, number
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from .budgets import WithRho, budget_of
 from .linear import LossNamed, Probabilities
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 
 
 class _AdaptiveGradientClassifier(WithRho):
@@ -23,13 +23,13 @@ class _AdaptiveGradientClassifier(WithRho):
         How (epsilon, delta) becomes a budget. "paper" is the smaller one of the paper. Not used if rho is given.
     """
 
-    alpha: float = 1e-3
+    alpha: float = number(1e-3)
     splits: float = 60
     gamma: float = 0.1
     gradient_clip: float = 3.0
     loss_clip: float = 3.0
     selection: str = "exponential"
-    conversion: str = "exact"
+    conversion: str = choice("exact", "exact", "paper")
     step_max: float = 2.0
     first_noise: float | None = 0.1
     batch_size: int | None = None
@@ -38,20 +38,8 @@ class _AdaptiveGradientClassifier(WithRho):
     _loss = "log_loss"
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_number("alpha", self.alpha, 0)
-        require_choice("conversion", self.conversion, ("exact", "paper"))
-        solver = AdaptiveGradient(
-            splits=self.splits,
-            gamma=self.gamma,
-            gradient_clip=self.gradient_clip,
-            loss_clip=self.loss_clip,
-            selection=self.selection,
-            step_max=self.step_max,
-            first_noise=self.first_noise,
-            batch_size=self.batch_size,
-        )
-        in_batches = self.batch_size is not None
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, self.data_norm, in_batches)
+        solver = with_parameters_of(self, AdaptiveGradient)
+        encoding = with_parameters_of(self, LinearEncoding, row_major=self.batch_size is not None)
         objective = Linear(LossNamed(self._loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
         return Plan(solver, objective, encoding, budget_of(self, ZCDP(), conversion=self.conversion))
 

@@ -21,7 +21,7 @@ from ..mechanisms.samplers import Floats
 from ..privacy.durable import require_room, set_aside
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
-from ..requirements import require_number
+from ..requirements import checked, number, require_number
 from ..solvers import run
 from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
@@ -37,10 +37,10 @@ from .validation import open_table, validated_rows
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all private linear classifiers.
 
-    A subclass declares its parameters as annotated class attributes, which become keyword arguments of the constructor,
-    and gives ``_plan(facts)``. A fitted model holds what was released (``coef_``, ``intercept_``), public facts
-    (``classes_``, ``n_features_in_``) and the frozen report ``privacy_spent_``: no rows, sums, norms, counts,
-    random state or live ledger.
+    A subclass declares its parameters as fields, which become keyword arguments of the constructor and carry their
+    checks (:mod:`dpsk.requirements`), and gives ``_plan(facts)``. A fitted model holds what was released (``coef_``,
+    ``intercept_``), public facts (``classes_``, ``n_features_in_``) and the frozen report ``privacy_spent_``: no rows,
+    sums, norms, counts, random state or live ledger.
 
     Parameters
     ----------
@@ -100,16 +100,16 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
 
     epsilon: float = field(default=1.0, kw_only=False)
     delta: float = field(default=1e-6, kw_only=False)
-    alpha: float = 1e-4
+    alpha: float = number(1e-4)
     bounds: Any = None
     standardize: str | None = None
     fit_intercept: bool = True
     data_norm: float | None = None
-    classes: Any = None
-    adjacency: str = "zero-out"
+    classes: Any = checked(None, lambda name, value: as_classes(value))
+    adjacency: str = checked("zero-out", lambda name, value: Adjacency(value))
     ledger: Any = None
-    random_state: int | None = None
-    verbose: int = 0
+    random_state: int | None = checked(None, lambda name, value: bits_for(value))
+    verbose: int = checked(0, lambda name, value: require_number(name, int(value), 0, kind=Integral))
 
     _described_by: ClassVar[tuple[type, ...]] = ()
     """Solvers whose docstrings describe parameters of this class."""
@@ -129,15 +129,6 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         It is asked once before the data are seen, to refuse what no data could mend, and once with their facts. It
         reads a fact only where the algorithm or the budget depends on it.
         """
-
-    def _require_shared(self) -> None:
-        """Raise ValueError for a bad value of a parameter that no part of a plan looks at."""
-        Adjacency(self.adjacency)  # or its error
-        bits_for(self.random_state)
-        if not isinstance(self.verbose, bool):
-            require_number("verbose", self.verbose, 0, kind=Integral)
-        if self.classes is not None:
-            as_classes(self.classes)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Self:

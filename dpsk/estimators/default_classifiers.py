@@ -7,14 +7,14 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import ZCDP, GaussianDP
-from ..requirements import require_choice, require_number
+from ..requirements import choice
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, WithRho, budget_of, is_exact, objective_budget, public_precision
 from .linear import LossNamed, Probabilities
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 
 SOLVERS: dict[str, Solver] = {
     "gradient-descent": GradientDescent(),
@@ -43,19 +43,17 @@ class _DefaultClassifier(WithRho, WithExactModel):
     """
 
     standardize: str | None = "private"
-    solver: str = "auto"
+    solver: str = choice("auto", "auto", *SOLVERS)
 
     _loss = "log_loss"
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_number("alpha", self.alpha, 0)
-        require_choice("solver", self.solver, ("auto", *SOLVERS))
         if self.rho is not None and self.solver == "objective-perturbation":
             raise ValueError(
                 f"rho={self.rho!r} cannot be combined with solver='objective-perturbation', which keeps no rho: give "
                 "epsilon and delta, or choose another solver"
             )
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, self.data_norm)
+        encoding = with_parameters_of(self, LinearEncoding)
         objective = Linear(LossNamed(self._loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
         # half of the price of DP-AGD is for choices: rho is cheaper
         currency = ZCDP() if self.solver == "adaptive-gradient" else GaussianDP()

@@ -7,11 +7,11 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import GaussianDP
-from ..requirements import require_choice, require_number, require_stable_steps
+from ..requirements import choice, require_stable_steps
 from ..solvers.gradient_descent import GradientDescent
 from .budgets import WithExactModel, WithRho, budget_of
 from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 
 
 class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, WithRho, WithExactModel):
@@ -27,7 +27,7 @@ class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, WithRho, WithExactMode
         Logistic loss (softmax for several classes), or the hinge with a rounded corner (one-vs-rest).
     """
 
-    loss: str = "log_loss"
+    loss: str = choice("log_loss", *SMOOTH_LOSSES)
     standardize: str | None = "private"
     steps: int | None = None
     momentum: float = 0.9
@@ -38,17 +38,9 @@ class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, WithRho, WithExactMode
     _described_by = (GradientDescent,)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("loss", self.loss, SMOOTH_LOSSES)
-        require_number("alpha", self.alpha, 0)
-        solver = GradientDescent(
-            steps=self.steps,
-            momentum=self.momentum,
-            step_size=self.step_size,
-            gradient_clip=self.gradient_clip,
-            average=self.average,
-        )
+        solver = with_parameters_of(self, GradientDescent)
         if self.step_size is not None:
             require_stable_steps("step_size", self.step_size, self.alpha)
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, self.data_norm)
+        encoding = with_parameters_of(self, LinearEncoding)
         objective = Linear(LossNamed(self.loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
         return Plan(solver, objective, encoding, budget_of(self, GaussianDP()))

@@ -7,10 +7,10 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import ZCDP
-from ..requirements import require_choice, require_number, require_stable_steps
+from ..requirements import choice, number, require_stable_steps
 from ..solvers.line_search import LineSearch
 from .linear import LOSSES, LossNamed, ProbabilitiesOfLogLoss
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 from .sampled_classifier import SampledClassifier
 
 
@@ -46,8 +46,8 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     3.0
     """
 
-    alpha: float = 1e-3
-    loss: str = "log_loss"
+    alpha: float = number(1e-3)
+    loss: str = choice("log_loss", *LOSSES)
     search: str = "armijo-svt"
     noise: str = "laplace"
     gains: str = "per-unit"
@@ -70,30 +70,8 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     _described_by = (LineSearch,)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("loss", self.loss, LOSSES)
-        require_number("alpha", self.alpha, 0)
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, self.data_norm, row_major=True)
-        solver = LineSearch(
-            sampling=self._sampled(),
-            search=self.search,
-            noise=self.noise,
-            gains=self.gains,
-            splits=self.splits,
-            first_price=self.first_price,
-            search_share=self.search_share,
-            gradient_clip=self.gradient_clip,
-            loss_clip=self.loss_clip,
-            step_max=self.step_max,
-            shrink=self.shrink,
-            candidates=self.candidates,
-            sufficient=self.sufficient,
-            adapt_every=self.adapt_every,
-            growth=self.growth,
-            increase=self.increase,
-            increase_by=self.increase_by,
-            clip_decay=self.clip_decay,
-            fallback=self.fallback,
-        )
+        encoding = with_parameters_of(self, LinearEncoding, row_major=True)
+        solver = with_parameters_of(self, LineSearch, sampling=self._sampled())
         if self.fallback:
             require_stable_steps("the shortest step", solver.shortest, self.alpha)
         objective = Linear(LossNamed(self.loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))

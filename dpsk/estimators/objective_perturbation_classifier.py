@@ -7,11 +7,11 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import Budget
-from ..requirements import require_choice, require_number, require_part
+from ..requirements import choice, part
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, is_exact, objective_budget
 from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 
 
 class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):
@@ -36,20 +36,16 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):
         Whether to fit an intercept, which is penalised like the other weights: the guarantee needs that.
     """
 
-    loss: str = "log_loss"
+    loss: str = choice("log_loss", *SMOOTH_LOSSES)
     standardize: str | None = "private"
     gradient_clip: float | None = None
-    determinant_share: float | None = None
+    determinant_share: float | None = part(None, whole=False)
 
     _described_by = (ObjectivePerturbation,)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("loss", self.loss, SMOOTH_LOSSES)
-        require_number("alpha", self.alpha, 0)
-        if self.determinant_share is not None:
-            require_part("determinant_share", self.determinant_share, whole=False)
-        solver = ObjectivePerturbation(self.gradient_clip)
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, self.data_norm)
+        solver = with_parameters_of(self, ObjectivePerturbation)
+        encoding = with_parameters_of(self, LinearEncoding)
         objective = Linear(
             LossNamed(self.loss, one_vs_rest=True), L2(float(self.alpha), free_intercept=bool(self.fit_intercept))
         )

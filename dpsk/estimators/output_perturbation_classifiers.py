@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..data import Facts, Unknown
-from ..requirements import require_choice
+from ..requirements import choice
 from ..solvers.exponential import ExponentialSampling
 from .budgets import is_exact
 from .linear import OneVsRestProbabilities
@@ -42,10 +42,9 @@ class OutputPerturbationLogisticRegression(OneVsRestProbabilities, OutputPerturb
     0.0
     """
 
-    mechanism: str = "noise"
+    mechanism: str = choice("noise", "noise", "exponential", "localization")
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("mechanism", self.mechanism, ("noise", "exponential", "localization"))
         plan = super()._plan(facts)
         if self.mechanism == "noise" or plan.budget is None:
             return plan
@@ -80,10 +79,9 @@ class OutputPerturbationSVC(OutputPerturbed):
         minutes where the others take a second, above all on standardised columns.
     """
 
-    loss: str = "huber_hinge"
+    loss: str = choice("huber_hinge", "huber_hinge", "squared_hinge", "hinge")
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("loss", self.loss, ("huber_hinge", "squared_hinge", "hinge"))
         if self.loss == "hinge" and is_exact(self):
             raise ValueError("epsilon=inf with loss='hinge': the exact model is for smooth losses; use 'huber_hinge'")
         if self.loss == "hinge" and self.objective != "erm":

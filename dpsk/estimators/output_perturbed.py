@@ -14,16 +14,30 @@ import numpy as np
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..minimizers import AttackedSum, RegularizedSum, TiltedSum
+from ..minimizers.descent import METHODS
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import Budget, GaussianDP, PureDP, conversions
-from ..requirements import require_choice, require_clip
+from ..requirements import checked, choice, clip, require_clip
 from ..solvers.output_perturbation import TILTED, OutputPerturbation
 from .budgets import WithExactModel, budget_of, is_exact
 from .linear import LossNamed
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 
 DATA_NORM = 1.0  # the default, which bounds and standardisation replace
+
+
+def _require_norm(name: str, value: Any) -> None:
+    if isinstance(value, bool) or value not in (2, math.inf):
+        raise ValueError(f"{name}={value!r} must be 2 or inf")
+
+
+def _require_penalty(name: str, value: Any) -> None:
+    if isinstance(value, str) and value == "auto":
+        return
+    number = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not number or not 1e-12 <= float(value) <= 1e12:
+        raise ValueError(f"{name}={value!r} must be 'auto' or lie between 1e-12 and 1e12")
 
 
 class OutputPerturbed(WithExactModel):
@@ -71,16 +85,16 @@ class OutputPerturbed(WithExactModel):
     """
 
     delta: float = field(default=0.0, kw_only=False)
-    objective: str = "erm"
-    tilt: float = 1.0
-    attack_radius: float = 0.1
-    attack_norm: float = 2
-    alpha: float | str = "auto"  # type: ignore[assignment]
-    target: str = "empirical"
+    objective: str = choice("erm", "erm", "tilted", "adversarial")
+    tilt: float = clip(1.0)
+    attack_radius: float = clip(0.1)
+    attack_norm: float = checked(2, _require_norm)
+    alpha: float | str = checked("auto", _require_penalty)  # type: ignore[assignment]
+    target: str = choice("empirical", "empirical", "population")
     radius: float | None = None
     gradient_clip: float | None = None
-    noise: str = "exact"
-    solver: str = "newton"
+    noise: str = choice("exact", "exact", "paper")
+    solver: str = choice("newton", *METHODS)
     data_norm: float | None = DATA_NORM
 
     _described_by = (OutputPerturbation,)
@@ -92,13 +106,11 @@ class OutputPerturbed(WithExactModel):
         return isinstance(self.alpha, str)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        self._require_penalty()
-        require_choice("target", self.target, ("empirical", "population"))
         encoding, longest = self._encoding()
-        solver = OutputPerturbation(
+        solver = with_parameters_of(
+            self,
+            OutputPerturbation,
             target=self.target if self._automatic else None,
-            radius=self.radius,
-            gradient_clip=self.gradient_clip,
             longest=longest,
             method=self.solver,
             objective=self._minimised(),
@@ -116,24 +128,11 @@ class OutputPerturbed(WithExactModel):
         data_norm = None if replaced else self.data_norm
         if data_norm is not None:
             require_clip("data_norm", data_norm)
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, data_norm)
+        encoding = with_parameters_of(self, LinearEncoding, data_norm=data_norm)
         return encoding, None if data_norm is None else math.hypot(data_norm, bool(self.fit_intercept))
-
-    def _require_penalty(self) -> None:
-        if self._automatic and self.alpha == "auto":
-            return
-        alpha: Any = self.alpha
-        number = isinstance(alpha, Real) and not isinstance(alpha, bool | np.bool_)
-        if not number or not 1e-12 <= float(alpha) <= 1e12:
-            raise ValueError(f"alpha={self.alpha!r} must be 'auto' or lie between 1e-12 and 1e12")
 
     def _minimised(self) -> Callable[..., RegularizedSum]:
         """Return the kind of sum that is minimised."""
-        require_choice("objective", self.objective, ("erm", "tilted", "adversarial"))
-        for name, value in (("tilt", self.tilt), ("attack_radius", self.attack_radius)):
-            require_clip(name, value)
-        if isinstance(self.attack_norm, bool) or self.attack_norm not in (2, math.inf):
-            raise ValueError(f"attack_norm={self.attack_norm!r} must be 2 or inf")
         if self.objective == "erm":
             return RegularizedSum
         if is_exact(self):
@@ -152,7 +151,6 @@ class OutputPerturbed(WithExactModel):
         return functools.partial(TiltedSum, tilt=self.tilt)
 
     def _budget(self) -> Budget | None:
-        require_choice("noise", self.noise, ("exact", "paper"))
         budget = budget_of(self, PureDP() if self.delta == 0 else GaussianDP())
         if budget is None or self.delta == 0 or self.noise == "exact":
             return budget

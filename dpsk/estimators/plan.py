@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, cast
 
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..privacy import Budget, conversions
+from ..requirements import require_fields
 from ..solvers import Solver
+
+Part = TypeVar("Part")
 
 _HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
 
@@ -44,12 +47,19 @@ class Plan:
             self.solver.require(self.objective.loss_for(facts.n_classes), facts, self.budget.currency)
 
 
+def with_parameters_of(estimator: Any, kind: Callable[..., Part], **others: Any) -> Part:
+    """Return a part of a plan whose parameters are those of the same name of an estimator, and ``others``."""
+    declared = {known.name for known in fields(estimator)}
+    names = [known.name for known in fields(cast(Any, kind)) if known.name in declared and known.name not in others]
+    return kind(**{name: getattr(estimator, name) for name in names}, **others)
+
+
 def plan_of(estimator: Any, facts: Facts | Unknown) -> Plan:
     """Return the plan of an estimator for data with these facts; raise ValueError for a bad parameter.
 
     Raises :class:`~dpsk.data.UnknownFact` where the plan depends on a fact that is not known.
     """
-    estimator._require_shared()
+    require_fields(estimator)
     plan: Plan = estimator._plan(facts)
     if isinstance(facts, Facts):
         plan.require(facts)
@@ -61,7 +71,7 @@ def budget_of_plan(estimator: Any, facts: Facts | Unknown) -> Budget | None:
 
     Raises :class:`~dpsk.data.UnknownFact` where the budget depends on a fact that is not known.
     """
-    estimator._require_shared()
+    require_fields(estimator)
     plan: Plan = estimator._plan(facts)
     return plan.budget
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..privacy import Budget, Currency, Sampling
 from ..privacy.amplification import SCHEMES
 from ..privacy.neighbours import Adjacency
-from ..requirements import require_choice, require_part
+from ..requirements import choice, part
 from ..solvers.sampled import SampledSolver
 from .classifier import PrivateClassifier
 
@@ -23,13 +23,11 @@ class SampledClassifier(PrivateClassifier):
         the rate is near 0.01 or below, all rows (1.0) are better.
     """
 
-    sampling_rate: float = 0.1
-    sampling: str = "poisson"
+    sampling_rate: float = part(0.1)
+    sampling: str = choice("poisson", *SCHEMES)
 
     def _sampled(self, *, used: bool = True) -> Sampling:
         """Return how batches are drawn, all rows where batches are not ``used``; raise ValueError without a theorem."""
-        require_part("sampling_rate", self.sampling_rate)
-        require_choice("sampling", self.sampling, SCHEMES)
         sampling = Sampling(float(self.sampling_rate), self.sampling) if used else Sampling(1.0)
         replaced = Adjacency(self.adjacency) is Adjacency.REPLACE
         if replaced and sampling.scheme == "poisson" and sampling.rate < 1:

@@ -9,13 +9,11 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..penalties import L2, Bounded
 from ..privacy import ZCDP
-from ..requirements import require_choice, require_number
+from ..requirements import choice, number
 from ..solvers.second_order import LONGEST, SHORTEST, SecondOrder
 from .linear import LossNamed, OneVsRestProbabilities, ProbabilitiesOfLogLoss
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 from .sampled_classifier import SampledClassifier
-
-_METHODS = ("opt", "opt-ls", "opt-b", "2opt", "2opt-ls", "2opt-b")
 
 
 class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, SampledClassifier):
@@ -73,11 +71,11 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, Sa
     3.0
     """
 
-    loss: str = "log_loss"
-    penalty: str = "nonconvex"
-    alpha: float = 1e-3
+    loss: str = choice("log_loss", "log_loss", "sigmoid")
+    penalty: str = choice("nonconvex", "nonconvex", "l2")
+    alpha: float = number(1e-3)
     standardize: str | None = "private"
-    method: str = "2opt-ls"
+    method: str = choice("2opt-ls", "opt", "opt-ls", "opt-b", "2opt", "2opt-ls", "2opt-b")
     eps_g: float | None = None
     eps_h: float | None = None
     first_phase: float = 0.75
@@ -88,13 +86,7 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, Sa
     _described_by = (SecondOrder,)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("method", self.method, _METHODS)
-        require_choice("loss", self.loss, ("log_loss", "sigmoid"))
-        require_choice("penalty", self.penalty, ("nonconvex", "l2"))
-        require_number("alpha", self.alpha, 0)
-        encoding = LinearEncoding(
-            self.fit_intercept, self.bounds, self.standardize, self.data_norm, row_major=self.method.endswith("-b")
-        )
+        encoding = with_parameters_of(self, LinearEncoding, row_major=self.method.endswith("-b"))
         if self.data_norm is not None and not SHORTEST <= self.data_norm <= LONGEST:
             raise ValueError(
                 f"data_norm={self.data_norm!r} must lie between 2**-40 and 2**40: Hessians grow with its square. Bring "
@@ -102,16 +94,12 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, Sa
             )
         penalty = (L2 if self.penalty == "l2" else Bounded)(float(self.alpha), free_intercept=bool(self.fit_intercept))
         objective = Linear(LossNamed(self.loss, one_vs_rest=True), penalty)
-        solver = SecondOrder(
+        solver = with_parameters_of(
+            self,
+            SecondOrder,
             sampling=self._sampled(used=self.method.endswith("-b")),
             line_search=self.method.endswith("-ls"),
             phases=2 if self.method.startswith("2") else 1,
-            eps_g=self.eps_g,
-            eps_h=self.eps_h,
             longest=None if self.data_norm is None else math.hypot(float(self.data_norm), bool(self.fit_intercept)),
-            first_phase=self.first_phase,
-            hessian_share=self.hessian_share,
-            search_share=self.search_share,
-            confidence=self.confidence,
         ).planned_for(objective.on(1, 2))
         return Plan(solver, objective, encoding, self._sampled_budget(solver, ZCDP()))

@@ -8,10 +8,10 @@ from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import Budget, GaussianDP
 from ..privacy.pld import PlannedSteps, require_dp_accounting
-from ..requirements import require_choice, require_number, require_stable_steps
+from ..requirements import choice, integer, number, require_stable_steps
 from ..solvers.sgd import SGD
 from .linear import LOSSES, LossNamed, ProbabilitiesOfLogLoss
-from .plan import Plan
+from .plan import Plan, with_parameters_of
 from .sampled_classifier import SampledClassifier
 
 
@@ -48,34 +48,23 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
     3.0
     """
 
-    loss: str = "log_loss"
-    steps: int = 500
+    loss: str = choice("log_loss", *LOSSES)
+    steps: int = integer(500)
     optimizer: str = "sgd"
-    learning_rate: float | None = None
+    learning_rate: float | None = number(None, open_low=True)
     gradient_clip: float = 1.0
     average: float = 0.5
-    accountant: str = "rdp"
+    accountant: str = choice("rdp", "rdp", "pld")
 
     _described_by = (SGD,)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        require_choice("loss", self.loss, LOSSES)
-        require_number("alpha", self.alpha, 0)
-        if self.learning_rate is not None:
-            require_number("learning_rate", self.learning_rate, 0, open_low=True)
-            if self.optimizer == "sgd":
-                require_stable_steps("learning_rate", self.learning_rate, self.alpha)
-        encoding = LinearEncoding(self.fit_intercept, self.bounds, self.standardize, self.data_norm, row_major=True)
-        planned = self._planned_steps()
-        solver = SGD(
-            sampling=self._sampled(),
-            steps=self.steps,
-            optimizer=self.optimizer,
-            learning_rate=self._learning_rate(),
-            gradient_clip=self.gradient_clip,
-            average=self.average,
-            noise_multiplier=None if planned is None else planned.noise_multiplier,
-        )
+        if self.learning_rate is not None and self.optimizer == "sgd":
+            require_stable_steps("learning_rate", self.learning_rate, self.alpha)
+        encoding, planned = with_parameters_of(self, LinearEncoding, row_major=True), self._planned_steps()
+        noise = None if planned is None else planned.noise_multiplier
+        rate = self._learning_rate()
+        solver = with_parameters_of(self, SGD, sampling=self._sampled(), learning_rate=rate, noise_multiplier=noise)
         objective = Linear(LossNamed(self.loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
         budget = self._sampled_budget(solver, GaussianDP()) if planned is None else self._fixed_budget(planned)
         return Plan(solver, objective, encoding, budget)
@@ -87,11 +76,9 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
 
     def _planned_steps(self) -> PlannedSteps | None:
         """Return the plan of privacy loss distributions, None where these do not account."""
-        require_choice("accountant", self.accountant, ("rdp", "pld"))
         if self.accountant == "rdp":
             return None
         require_dp_accounting()
-        require_number("steps", self.steps, 1)
         if self.sampling != "poisson" or self.standardize is not None:
             raise ValueError(
                 "accountant='pld' plans equal steps on Poisson batches and nothing else: use sampling='poisson' "

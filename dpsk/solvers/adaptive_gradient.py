@@ -8,11 +8,15 @@ of the compared objective, the *unnormalised* gradient is averaged, and each pri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
-from .api import Comparison, Gaussian, Iterates, LinearObjective, PrivateData, Solver, require_clip, require_number
+from ..data.private import PrivateData
+from ..mechanisms import Gaussian
+from ..objectives import LinearObjective
+from ..requirements import choice, clip, integer, number
+from .search import Comparison
+from .solver import Iterates, Solver
 
 
 @dataclass(frozen=True)
@@ -24,53 +28,44 @@ class AdaptiveGradient(Solver):
     splits : float
         About how many iterations the budget would last if prices never grew.
     gamma : float
-        A direction that turns out bad is measured again for (1 + gamma) times its price in all.
+        How much more is paid to measure a direction again that turned out bad.
     gradient_clip, loss_clip : float
-        C_grad and C_obj: bounds on one row's gradient norm and loss.
+        C_grad and C_obj: bounds on one row's gradient norm and loss. Larger ones are clipped.
     selection : {"exponential", "laplace", "permute-and-flip"}
-        How the step is chosen.
-    step_max, candidates, adapt_every, growth : float, int, int, float
+        How the step is chosen privately. "laplace" is the paper's.
+    step_max : float
+        The largest step tried at first; the range adapts.
+    candidates, adapt_every, growth : int, int, float
         Steps are 0 and ``candidates`` even ones up to ``step_max``; every ``adapt_every`` choices step_max becomes
         (1 + growth) times the largest step chosen meanwhile, or the smallest step tried if all were 0.
     first_noise : float or None
         The first gradient is bought precise enough that its noise is at most this much of ``gradient_clip`` per row, if
         an even share of the budget allows. None: the paper's price, which at small epsilon buys mostly noise.
     batch_size : int or None
-        Rows per iteration, drawn without regard to the data; None for all. Smaller batches save time, not budget.
+        Rows per iteration, drawn without regard to the data. None: all. Smaller batches save time on large data, not
+        budget: each release costs as much as on all rows, so the noise per row grows like n_samples/batch_size. Use
+        tens of thousands at least.
     """
 
-    splits: float = 60
-    gamma: float = 0.1
-    gradient_clip: float = 3.0
-    loss_clip: float = 3.0
-    selection: str = "exponential"
-    step_max: float = 2.0
-    candidates: int = 20
-    adapt_every: int = 10
-    growth: float = 0.1
-    first_noise: float | None = 0.1
-    batch_size: int | None = None
-
-    def __post_init__(self) -> None:
-        require_number("splits", self.splits, 1)
-        for name, value in (("gamma", self.gamma), ("step_max", self.step_max), ("growth", self.growth)):
-            require_number(name, value, 0, open_low=True)
-        for name, clip in (("gradient_clip", self.gradient_clip), ("loss_clip", self.loss_clip)):
-            require_clip(name, clip)
-        for name, count in (("candidates", self.candidates), ("adapt_every", self.adapt_every)):
-            require_number(name, count, 1, kind=Integral)
-        if self.first_noise is not None:
-            require_number("first_noise", self.first_noise, 0, open_low=True)
-        if self.batch_size is not None:
-            require_number("batch_size", self.batch_size, 1, kind=Integral)
-        self.search()  # or its error
-
-    def search(self) -> Comparison:
-        """Return how a step is chosen."""
-        return Comparison(self.loss_clip, self.selection)
+    splits: float = number(60, 1)
+    gamma: float = number(0.1, open_low=True)
+    gradient_clip: float = clip(3.0)
+    loss_clip: float = clip(3.0)
+    selection: str = choice("exponential", "exponential", "laplace", "permute-and-flip")
+    step_max: float = number(2.0, open_low=True)
+    candidates: int = integer(20)
+    adapt_every: int = integer(10)
+    growth: float = number(0.1, open_low=True)
+    first_noise: float | None = number(0.1, open_low=True, or_none=True)
+    batch_size: int | None = integer(None)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
-        w, step_max, chosen, search = objective.start(), self.step_max, list[float](), self.search()
+        w, step_max, chosen, search = (
+            objective.start(),
+            self.step_max,
+            list[float](),
+            Comparison(self.loss_clip, self.selection),
+        )
         gradient_price = choice_price = self.first_price(data, w.size)
         choose = search.priced(choice_price, data.currency)
         while data.remaining > choice_price:

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .api import (
-    Currency,
-    Facts,
-    Iterates,
-    LinearObjective,
-    Loss,
-    Minimizer,
-    NormGamma,
-    PrivateData,
-    PureDP,
-    RegularizedSum,
-    SampledWeights,
-    Solver,
-    require_clip,
-    typical_norm,
-)
+from ..data import Facts
+from ..data.private import PrivateData
+from ..losses import Loss
+from ..mechanisms import NormGamma
+from ..minimizers import Minimizer, RegularizedSum, SampledWeights
+from ..objectives import LinearObjective
+from ..privacy import Currency, PureDP
+from ..requirements import clip
+from .precision import typical_norm
+from .solver import Iterates, Solver
 
 REACH = 10.0  # the margin that the ball reaches at the longest row
 ROOM = 1.25  # the ball, in units of how far minimisers can be from 0
@@ -48,13 +42,8 @@ class ExponentialSampling(Solver):
 
     localized: bool = False
     automatic: bool = True
-    radius: float | None = None
-    longest: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, norm in (("radius", self.radius), ("longest", self.longest)):
-            if norm is not None:
-                require_clip(name, norm)
+    radius: float | None = clip(None)
+    longest: float | None = clip(None)
 
     def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
         if not isinstance(currency, PureDP):

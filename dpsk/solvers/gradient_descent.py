@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
-from .api import (
-    Gaussian,
-    Iterates,
-    LinearObjective,
-    PrivateData,
-    Solver,
-    gradient_precision,
-    require_clip,
-    require_number,
-    require_part,
-    typical_norm,
-)
+from ..data.private import PrivateData
+from ..mechanisms import Gaussian
+from ..objectives import LinearObjective
+from ..requirements import clip, integer, number, part
+from .precision import gradient_precision, typical_norm
+from .solver import Iterates, Solver
 
 # The rule of the defaults; benchmarks/results/tuning.md shows what becomes of other values.
 STEPS, FEWEST, MOST = 100, 30, 300  # at precision 84
@@ -42,37 +35,25 @@ class GradientDescent(Solver):
     Parameters
     ----------
     steps : int or None
-        Number of gradients. None: 100 at precision 84, growing like its root, between 30 and 300: the more noise, the
-        earlier the descent has to stop.
+        Number of gradients. None: 30 to 300, the more the less noise there is (100 at precision 84, growing like its
+        root).
     momentum : float
         The part of the last step that is repeated, in [0, 1).
     step_size : float or None
-        None: pace / (curvature of the loss * squared norm of a typical row + curvature of the penalty), with a pace
-        that grows with the precision and the number of columns, up to 5.
+        Length of a step. None: from the loss, the penalty and the noisy norm of a typical row: pace / curvature, with a
+        pace that grows with the precision and the number of columns, up to 5.
     gradient_clip : float or None
-        Bound on one row's gradient norm. None: between 0.1 and 1 times the gradient of a typical row at its steepest;
-        smaller where there is more noise.
+        Bound on one row's gradient norm, in the units that are fitted. None: 0.1 to 1 times the gradient of a typical
+        row at its steepest, the smaller the more noise there is.
     average : float
         The last part of the iterates whose mean is the result, in (0, 1].
     """
 
-    steps: int | None = None
-    momentum: float = 0.9
-    step_size: float | None = None
-    gradient_clip: float | None = None
-    average: float = 0.5
-
-    def __post_init__(self) -> None:
-        if self.steps is not None:
-            require_number("steps", self.steps, 1, kind=Integral)
-        require_number("momentum", self.momentum, 0)
-        if not self.momentum < 1:
-            raise ValueError(f"momentum={self.momentum!r} must lie in [0, 1): at 1 or above steps never die out")
-        if self.gradient_clip is not None:
-            require_clip("gradient_clip", self.gradient_clip)
-        if self.step_size is not None:
-            require_number("step_size", self.step_size, 0, open_low=True)
-        require_part("average", self.average)
+    steps: int | None = integer(None)
+    momentum: float = number(0.9, below=1)
+    step_size: float | None = number(None, open_low=True)
+    gradient_clip: float | None = clip(None)
+    average: float = part(0.5)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         penalty, shape = objective.penalty, objective.shape

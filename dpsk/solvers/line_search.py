@@ -11,43 +11,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
-from .api import (
-    Backtracking,
-    Batch,
-    BudgetExhausted,
-    Comparison,
-    Cost,
-    Diagnostics,
-    Floats,
-    Gaussian,
-    Iterates,
-    LinearObjective,
-    Mechanism,
-    PrivateData,
-    SampledSolver,
-    Sampling,
-    Search,
-    require_choice,
-    require_clip,
-    require_flag,
-    require_number,
-    require_part,
-)
+from ..data.private import Batch, PrivateData
+from ..mechanisms import Gaussian, Mechanism
+from ..mechanisms.samplers import Floats
+from ..objectives import LinearObjective
+from ..privacy import BudgetExhausted, Cost, Sampling
+from ..requirements import choice, clip, flag, integer, number, part
+from .sampled import SampledSolver
+from .search import Backtracking, Comparison, Search
+from .solver import Diagnostics, Iterates
 
 # Prices rise as long as this many updates are left: at a fixed order one raise can multiply a price by hundreds.
 _FEWEST = 10
 _SMALLEST = 1e-6  # to which part of their first value clips may shrink
-_CHOICES = {
-    "search": ("armijo-svt", "exponential"),
-    "noise": ("laplace", "gaussian"),
-    "gains": ("per-unit", "clipped"),
-    "increase": ("auto", "angle", "always", "never", "merge"),
-    "first_price": ("even", "paper"),
-}
 
 
 @dataclass(frozen=True)
@@ -59,100 +38,75 @@ class LineSearch(SampledSolver):
     sampling : Sampling
         How batches are drawn.
     search : {"armijo-svt", "exponential"}
-        Backtracking until a noisy Armijo condition holds (sparse vector), or the exponential mechanism over the same
-        steps and 0.
+        How the step is found: backtracking until a noisy Armijo condition holds (the paper's, with a sparse vector), or
+        the exponential mechanism over the same steps and staying.
     noise : {"laplace", "gaussian"}
-        Noise of the sparse vector.
-    splits : float
-        How many updates the budget would last if every search succeeded at once and prices never grew.
-    first_price : {"even", "paper"}
-        What the first update costs: an even share of the budget, or, where that is less, what the paper's mu (and
-        epsilon of the search) epsilon / (2 * splits) costs.
-    search_share : float
-        Epsilon of a search over mu (sensitivity over standard deviation) of a gradient; 1 in the paper.
-    gradient_clip, loss_clip : float
-        C_grad and C_obj: bounds on a row's gradient norm, and on its loss where losses are clipped: in the exponential
-        search and with ``gains="clipped"``.
+        Noise of the backtracking search. Gaussian noise pays for each step that may be tried.
     gains : {"per-unit", "clipped"}
-        What the Armijo search compares, see :class:`~dpsk.queries.ArmijoGains`.
+        The quantity that backtracking compares: each row's gain per unit of step length, on the objective of the
+        clipped gradients, whose noise shrinks with the step; or the difference of clipped losses, the paper's.
+    splits : float
+        Planned updates: how many the budget would last if every search succeeded at once and prices never grew.
+    first_price : {"even", "paper"}
+        The first update costs an even share of the budget, or, where that is less, what the paper starts with: mu of
+        the gradient and epsilon of the search are epsilon / (2 * splits).
+    search_share : float
+        Epsilon of a search as a multiple of mu, the sensitivity over the noise of a gradient; 1 in the paper.
+    gradient_clip, loss_clip : float
+        C_grad and C_obj: bounds on one row's gradient norm, and on its loss where losses are clipped
+        (``search="exponential"``, ``gains="clipped"``). Larger ones are clipped.
     step_max, shrink, candidates : float, float, int
-        Steps tried: ``step_max * shrink**i``, eta_0 and beta of the paper.
+        Steps tried: ``step_max * shrink**i`` for i below candidates (eta_0 and beta of the paper).
     sufficient : float
-        alpha of the paper: the part of the linear decrease that a step has to keep.
+        The part of the linear decrease that a step has to keep, in (0, 1): alpha of the paper.
     adapt_every, growth : int, float
-        After so many updates step_max falls to growth times the largest step taken meanwhile, if that is less.
-    increase : {"angle", "always", "never", "merge"}
-        What a failed search does. "angle" measures the gradient again and pays more for gradients, or for searches, by
-        the angle between the two (CHEB); "always" pays more for gradients each time, "never" at no time. "merge" is
-        DP-AGD's: ``increase_by`` more for the same gradient.
+        After so many updates ``step_max`` falls to ``growth`` times the largest step taken meanwhile, if that is less.
+    increase : {"auto", "angle", "always", "never", "merge"}
+        The answer to a failed search, besides measuring the gradient again. "angle" looks at the angle between the two
+        measurements (CHEB): far apart, gradients were too noisy and get dearer; close together, the search was, and
+        gets dearer. "always" makes gradients dearer, "never" nothing. "merge" spends ``increase_by`` of the gradient's
+        price on the second measurement, weights the two by price, and keeps paying for both. "auto" is "angle" on
+        random batches and "merge" on all rows, as in the paper. Prices rise only while ten updates are left.
     increase_by : float
-        xi of the paper.
+        How much more, relative to the price: xi of the paper.
     angle_memory, angle_max, angle_min : float
         psi, phi_max and phi_min of the paper.
     clip_decay : float
-        zeta: by how much both clips shrink in an update that pays more for gradients (DP-BLSGD-AC); 0 keeps them.
+        By how much the clips shrink in an update that raised the price of gradients, in [0, 1): zeta of DP-BLSGD-AC.
     fallback : bool
-        Take the smallest step when none passes, instead of measuring again.
+        Take the shortest step where the search finds none, instead of measuring again.
     """
 
     sampling: Sampling
-    search: str = "armijo-svt"
-    noise: str = "laplace"
-    splits: float = 200
-    first_price: str = "even"
-    search_share: float = 0.5
-    gradient_clip: float = 1.5
-    loss_clip: float = 3.0
-    gains: str = "per-unit"
-    step_max: float = 3.0
-    shrink: float = 0.8
-    candidates: int = 15
-    sufficient: float = 0.5
-    adapt_every: int = 10
-    growth: float = 1.2
-    increase: str = "auto"
-    increase_by: float = 0.3
-    angle_memory: float = 0.8
-    angle_max: float = 1.1
-    angle_min: float = 0.5
-    clip_decay: float = 0.0
-    fallback: bool = False
+    search: str = choice("armijo-svt", "armijo-svt", "exponential")
+    noise: str = choice("laplace", "laplace", "gaussian")
+    gains: str = choice("per-unit", "per-unit", "clipped")
+    splits: float = number(200, 1)
+    first_price: str = choice("even", "even", "paper")
+    search_share: float = number(0.5, open_low=True)
+    gradient_clip: float = clip(1.5)
+    loss_clip: float = clip(3.0)
+    step_max: float = number(3.0, open_low=True)
+    shrink: float = part(0.8, whole=False)
+    candidates: int = integer(15)
+    sufficient: float = part(0.5, whole=False)
+    adapt_every: int = integer(10)
+    growth: float = number(1.2, 1)
+    increase: str = choice("auto", "auto", "angle", "always", "never", "merge")
+    increase_by: float = number(0.3, open_low=True)
+    angle_memory: float = number(0.8, below=1)
+    angle_max: float = number(1.1, open_low=True)
+    angle_min: float = number(0.5, open_low=True)
+    clip_decay: float = number(0.0, below=1)
+    fallback: bool = flag(False)
 
     def __post_init__(self) -> None:
-        for name, choice in (
-            ("search", self.search),
-            ("noise", self.noise),
-            ("gains", self.gains),
-            ("increase", self.increase),
-            ("first_price", self.first_price),
-        ):
-            require_choice(name, choice, _CHOICES[name])
-        require_number("splits", self.splits, 1)
-        for name, value in (
-            ("search_share", self.search_share),
-            ("step_max", self.step_max),
-            ("increase_by", self.increase_by),
-            ("angle_max", self.angle_max),
-            ("angle_min", self.angle_min),
-        ):
-            require_number(name, value, 0, open_low=True)
-        require_number("growth", self.growth, 1)
-        for name, clip in (("gradient_clip", self.gradient_clip), ("loss_clip", self.loss_clip)):
-            require_clip(name, clip)
-        for name, count in (("candidates", self.candidates), ("adapt_every", self.adapt_every)):
-            require_number(name, count, 1, kind=Integral)
-        for name, part in (("shrink", self.shrink), ("sufficient", self.sufficient)):
-            require_part(name, part, whole=False)
-        for name, part in (("clip_decay", self.clip_decay), ("angle_memory", self.angle_memory)):
-            require_number(name, part, 0)
-            if not part < 1:
-                raise ValueError(f"{name}={part!r} must lie in [0, 1)")
+        super().__post_init__()
         if self.shortest < 2.0**-60 or self.step_max > 2.0**60:
             raise ValueError(
                 f"step_max={self.step_max!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
                 "beyond 2**-60 or 2**60: use fewer candidates, or a larger shrink"
             )
-        require_flag("fallback", self.fallback)
 
     @property
     def shortest(self) -> float:

@@ -12,28 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .api import (
-    METHODS,
-    Currency,
-    Diagnostics,
-    Facts,
-    Gaussian,
-    Iterates,
-    LinearObjective,
-    Loss,
-    Minimizer,
-    NormGamma,
-    PrivateData,
-    PureDP,
-    RegularizedSum,
-    Solver,
-    TiltedSum,
-    require_choice,
-    require_clip,
-    require_number,
-    slope_at_zero,
-    typical_norm,
-)
+from ..data import Facts
+from ..data.private import PrivateData
+from ..losses import Loss
+from ..mechanisms import Gaussian, NormGamma
+from ..minimizers import Minimizer, RegularizedSum, TiltedSum, slope_at_zero
+from ..minimizers.descent import METHODS
+from ..objectives import LinearObjective
+from ..privacy import Currency, PureDP
+from ..requirements import choice, clip, number
+from .precision import typical_norm
+from .solver import Diagnostics, Iterates, Solver
 
 # Chosen on Adult, Bank and IPUMS (benchmarks/results/tuning_output.md).
 CLIP = 0.6  # of the gradient of a typical row on the boundary
@@ -52,9 +41,12 @@ class OutputPerturbation(Solver):
         Which loss the strength of the penalty is chosen for, by the theorems of Lowy & Razaviyayn (2021). None: the
         penalty given is used as it is.
     radius : float or None
-        What the weights of each class are projected to after the noise, and the R of the theorems.
+        The norm that weights are projected to after the noise, in the units that are fitted, and the radius R of the
+        theorems. None: no projection; the theorems then get a radius of 100/``data_norm``, or of 50 over the norm of a
+        typical row, and a twentieth of that for a tilted objective.
     gradient_clip : float or None
-        Bound on one row's gradient norm. None: a part of the gradient of a typical row on the boundary.
+        Bound on one row's gradient norm, in the units that are fitted. None: 0.6 of the gradient of a typical row on
+        the boundary. A large one bounds nothing beyond what the loss does.
     longest : float or None
         A public norm that rows are shortened to. None: a typical one, found by a noisy count.
     method : str
@@ -65,21 +57,13 @@ class OutputPerturbation(Solver):
         The R of the theorems where no radius is given, in parts of the usual one.
     """
 
-    target: str | None = "empirical"
-    radius: float | None = None
-    gradient_clip: float | None = None
-    longest: float | None = None
-    method: str = "newton"
+    target: str | None = choice("empirical", "empirical", "population", or_none=True)
+    radius: float | None = clip(None)
+    gradient_clip: float | None = clip(None)
+    longest: float | None = clip(None)
+    method: str = choice("newton", *METHODS)
     objective: Callable[..., RegularizedSum] = RegularizedSum
-    reach: float = 1.0
-
-    def __post_init__(self) -> None:
-        require_choice("target", self.target, ("empirical", "population"), or_none=True)
-        require_choice("solver", self.method, tuple(METHODS))
-        require_number("reach", self.reach, 0, open_low=True)
-        for name, norm in (("radius", self.radius), ("gradient_clip", self.gradient_clip), ("longest", self.longest)):
-            if norm is not None:
-                require_clip(name, norm)
+    reach: float = number(1.0, open_low=True)
 
     def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
         if facts.remote and not math.isfinite(loss.smoothness):

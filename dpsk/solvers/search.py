@@ -103,7 +103,7 @@ class Comparison:
     rule: str = "exponential"
 
     def __post_init__(self) -> None:
-        require_choice("selection", self.rule, tuple(_RULES))
+        require_choice("rule", self.rule, tuple(_RULES))
 
     def mechanism(self, strength: float, n_steps: int) -> Mechanism:
         return _RULES[self.rule](strength)

@@ -17,37 +17,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .api import (
-    Backtracking,
-    Batch,
-    BudgetExhausted,
-    Certificate,
-    Cost,
-    Currency,
-    Diagnostics,
-    Facts,
-    Floats,
-    Gaussian,
-    GradientSum,
-    HessianSum,
-    Iterates,
-    LinearObjective,
-    Loss,
-    Mechanism,
-    Penalty,
-    PrivateData,
-    SampledSolver,
-    Sampling,
-    SymmetricGaussian,
-    failure_of,
-    gaussian_norm,
-    largest_eigenvalue,
-    require_number,
-    require_part,
-    sampling_error,
-    smallest_eigenpair,
-    typical_norm,
-)
+from ..data import Facts
+from ..data.private import Batch, PrivateData
+from ..losses import Loss
+from ..mechanisms import Gaussian, Mechanism, SymmetricGaussian
+from ..mechanisms.samplers import Floats
+from ..objectives import LinearObjective
+from ..penalties import Penalty
+from ..privacy import BudgetExhausted, Cost, Currency, Sampling
+from ..queries import GradientSum, HessianSum
+from ..requirements import number, part
+from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
+from .eigen import smallest_eigenpair
+from .precision import typical_norm
+from .sampled import SampledSolver
+from .search import Backtracking
+from .solver import Diagnostics, Iterates
 
 # c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
 _C1, _C2, _C = 0.1, 0.05, 0.1
@@ -137,17 +122,22 @@ class SecondOrder(SampledSolver):
         Two: ``first_phase`` of the budget is for a plan of few steps; the rest, with what that leaves, for as many as
         the worst case asks for.
     eps_g : float or None
-        Tolerance for the norm of the gradient. None: see :meth:`tolerances`.
+        Tolerance for the norm of the gradient of the mean objective, noise included. None: so small that noise is
+        about 0.8 of it, from public facts.
     eps_h : float or None
-        Tolerance for negative eigenvalues of the Hessian. None: sqrt(M * eps_g).
+        Tolerance for negative eigenvalues of the Hessian. None: sqrt(M * eps_g), with M the Lipschitz constant of the
+        Hessian that follows from the loss, the penalty and the longest row.
     longest : float or None
         A bound on the norms of rows with the constant column. Gradients and Hessians of longer ones are clipped as if
         they were that long. None: from one noisy count.
-    first_phase, hessian_share, search_share : float
-        The part of the budget of the first phase; the part of a phase for Hessians; the price of a search over that of
-        a gradient.
+    first_phase : float
+        The part of the budget of the first of two phases.
+    hessian_share : float
+        The part of a phase's budget that is planned for Hessians. What they do not need is left for gradients.
+    search_share : float
+        The price of a search, as a part of the price of a gradient.
     confidence : float
-        Of the certificate.
+        The probability with which the bounds in ``certificate_`` hold.
     batches : float
         How many batches the currency is chosen for.
     """
@@ -155,26 +145,17 @@ class SecondOrder(SampledSolver):
     sampling: Sampling = Sampling(1.0)  # noqa: RUF009
     line_search: bool = True
     phases: int = 2
-    eps_g: float | None = None
-    eps_h: float | None = None
+    eps_g: float | None = number(None, open_low=True)
+    eps_h: float | None = number(None, open_low=True)
     longest: float | None = None
-    first_phase: float = 0.75
-    hessian_share: float = 0.25
-    search_share: float = 0.3
-    confidence: float = 0.95
+    first_phase: float = part(0.75, whole=False)
+    hessian_share: float = part(0.25, whole=False)
+    search_share: float = number(0.3, open_low=True)
+    confidence: float = part(0.95, whole=False)
     batches: float = 200
 
     def __post_init__(self) -> None:
-        for name, tolerance in (("eps_g", self.eps_g), ("eps_h", self.eps_h)):
-            if tolerance is not None:
-                require_number(name, tolerance, 0, open_low=True)
-        for name, part in (
-            ("first_phase", self.first_phase),
-            ("hessian_share", self.hessian_share),
-            ("confidence", self.confidence),
-        ):
-            require_part(name, part, whole=False)
-        require_number("search_share", self.search_share, 0, open_low=True)
+        super().__post_init__()
         if self.longest is not None and not SHORTEST <= self.longest <= LONGEST:
             raise ValueError(
                 f"longest={self.longest!r} must lie between 2**-40 and 2**40: Hessians grow with its square. Bring the "

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from numbers import Integral
 
 import numpy as np
 
-from .api import (
-    Cost,
-    Gaussian,
-    Iterates,
-    LinearObjective,
-    PrivateData,
-    SampledSolver,
-    Sampling,
-    require_choice,
-    require_clip,
-    require_number,
-    require_part,
-)
+from ..data.private import PrivateData
+from ..mechanisms import Gaussian
+from ..objectives import LinearObjective
+from ..privacy import Cost, Sampling
+from ..requirements import choice, clip, integer, number, part
+from .sampled import SampledSolver
+from .solver import Iterates
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class SGD(SampledSolver):
     learning_rate : float
         Length of a step, relative to the mean gradient (to 1 per weight for Adam).
     gradient_clip : float
-        Bound on one row's gradient norm.
+        Bound on one row's gradient norm. Larger ones are clipped.
     average : float
         The last part of the iterates whose mean is the result, in (0, 1].
     noise_multiplier : float or None
@@ -46,19 +39,12 @@ class SGD(SampledSolver):
     """
 
     sampling: Sampling
-    steps: int = 500
-    optimizer: str = "sgd"
-    learning_rate: float = 3.0
-    gradient_clip: float = 1.0
-    average: float = 0.5
-    noise_multiplier: float | None = None
-
-    def __post_init__(self) -> None:
-        require_number("steps", self.steps, 1, kind=Integral)
-        require_choice("optimizer", self.optimizer, ("sgd", "adam"))
-        require_number("learning_rate", self.learning_rate, 0, open_low=True)
-        require_clip("gradient_clip", self.gradient_clip)
-        require_part("average", self.average)
+    steps: int = integer(500)
+    optimizer: str = choice("sgd", "sgd", "adam")
+    learning_rate: float = number(3.0, open_low=True)
+    gradient_clip: float = clip(1.0)
+    average: float = part(0.5)
+    noise_multiplier: float | None = number(None, open_low=True)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         mechanism = Gaussian(1 / self.noise_multiplier if self.noise_multiplier else self.calibrated(data))

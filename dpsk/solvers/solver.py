@@ -14,6 +14,7 @@ from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..privacy.currencies import Currency
 from ..privacy.ledger import BudgetExhausted
+from ..requirements import require_fields
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,13 @@ class Result:
 
 
 class Solver(ABC):
-    """Base of solvers, which are frozen dataclasses of hyper-parameters and check these themselves."""
+    """Base of solvers, which are frozen dataclasses of hyper-parameters.
+
+    Each field says what its values must be (:mod:`dpsk.requirements`).
+    """
+
+    def __post_init__(self) -> None:
+        require_fields(self)
 
     def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
         """Raise ValueError if this loss, these data or this currency is not for this solver; called before any cost."""

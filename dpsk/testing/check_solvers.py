@@ -79,7 +79,9 @@ def find_peeks(source: str) -> list[str]:
                 note(node, f"defines {name}")
             case ast.Attribute(attr=name, value=owner, ctx=context):
                 own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-                if name in _ATTRIBUTES_FORBIDDEN or name.startswith("__") or (name.startswith("_") and not own):
+                hidden = name.startswith("__") and name != "__post_init__"
+                private = name.startswith("_") and name != "__post_init__" and not (own and not hidden)
+                if name in _ATTRIBUTES_FORBIDDEN or private:
                     note(node, f"uses the attribute {name}")
                 if not isinstance(context, ast.Load):
                     note(node, f"sets the attribute {name}")
