@@ -9,12 +9,12 @@ to be compared with the cap it promised. It exceeds the truth with probability a
 
 import math
 
+import dpsk.estimators.sampled as sampled
 import numpy as np
 import pytest
 from scipy.special import ndtri
 from scipy.stats import beta
 
-import dpsk.estimators.sampled as sampled
 import dpsk.mechanisms.additive as additive
 import dpsk.privacy.amplification as amplification
 from dpsk import DPLineSearchClassifier, DPSGDClassifier

@@ -11,7 +11,7 @@ import numpy as np
 
 from dpsk.data import PrivateData
 from dpsk.estimators.classifier import PrivateClassifier
-from dpsk.estimators.linear import loss_named
+from dpsk.estimators.probabilities import loss_named
 from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Sampling, conversions
 from dpsk.privacy.currencies import single_row_only
 from dpsk.solvers.sgd import SGD

@@ -10,7 +10,7 @@ import numpy as np
 from dpsk.data import PrivateData, Query
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
 from dpsk.estimators.classifier import PrivateClassifier
-from dpsk.estimators.linear import loss_named
+from dpsk.estimators.probabilities import loss_named
 from dpsk.losses import MarginLoss
 from dpsk.mechanisms import ArgMin, Sensitivity
 from dpsk.privacy import Budget

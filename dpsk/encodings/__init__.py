@@ -1,5 +1,5 @@
 """How a table becomes numbers on a grid, and the way back for coefficients."""
 
-from .linear import LinearEncoding
+from .numeric import LinearEncoding
 
 __all__ = ["LinearEncoding"]

@@ -10,8 +10,8 @@ from ..privacy import ZCDP
 from ..requirements import choice, number
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from .budgets import WithRho, budget_of
-from .linear import LossNamed, Probabilities
 from .plan import Plan, with_parameters_of
+from .probabilities import LossNamed, Probabilities
 
 
 class _AdaptiveGradientClassifier(WithRho):

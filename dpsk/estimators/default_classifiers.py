@@ -13,8 +13,8 @@ from ..solvers.adaptive_gradient import AdaptiveGradient
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, WithRho, budget_of, is_exact, objective_budget, public_precision
-from .linear import LossNamed, Probabilities
 from .plan import Plan, with_parameters_of
+from .probabilities import LossNamed, Probabilities
 
 SOLVERS: dict[str, Solver] = {
     "gradient-descent": GradientDescent(),

@@ -10,8 +10,8 @@ from ..privacy import GaussianDP
 from ..requirements import choice, require_stable_steps
 from ..solvers.gradient_descent import GradientDescent
 from .budgets import WithExactModel, WithRho, budget_of
-from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan, with_parameters_of
+from .probabilities import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 
 
 class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, WithRho, WithExactModel):

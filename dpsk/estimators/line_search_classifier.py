@@ -9,8 +9,8 @@ from ..penalties import L2
 from ..privacy import ZCDP
 from ..requirements import choice, number, require_stable_steps
 from ..solvers.line_search import LineSearch
-from .linear import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan, with_parameters_of
+from .probabilities import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
 
 

@@ -10,8 +10,8 @@ from ..privacy import Budget
 from ..requirements import choice, part
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, is_exact, objective_budget
-from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan, with_parameters_of
+from .probabilities import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 
 
 class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):

@@ -6,9 +6,9 @@ from ..data import Facts, Unknown
 from ..requirements import choice
 from ..solvers.exponential import ExponentialSampling
 from .budgets import is_exact
-from .linear import OneVsRestProbabilities
 from .output_perturbed import OutputPerturbed
 from .plan import Plan
+from .probabilities import OneVsRestProbabilities
 
 
 class OutputPerturbationLogisticRegression(OneVsRestProbabilities, OutputPerturbed):

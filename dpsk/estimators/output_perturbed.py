@@ -21,8 +21,8 @@ from ..privacy import Budget, GaussianDP, PureDP, conversions
 from ..requirements import checked, choice, clip, require_clip
 from ..solvers.output_perturbation import TILTED, OutputPerturbation
 from .budgets import WithExactModel, budget_of, is_exact
-from .linear import LossNamed
 from .plan import Plan, with_parameters_of
+from .probabilities import LossNamed
 
 DATA_NORM = 1.0  # the default, which bounds and standardisation replace
 

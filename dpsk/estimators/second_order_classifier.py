@@ -11,8 +11,8 @@ from ..penalties import L2, Bounded
 from ..privacy import ZCDP
 from ..requirements import choice, number
 from ..solvers.second_order import LONGEST, SHORTEST, SecondOrder
-from .linear import LossNamed, OneVsRestProbabilities, ProbabilitiesOfLogLoss
 from .plan import Plan, with_parameters_of
+from .probabilities import LossNamed, OneVsRestProbabilities, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
 
 

@@ -10,8 +10,8 @@ from ..privacy import Budget, GaussianDP
 from ..privacy.pld import PlannedSteps, require_dp_accounting
 from ..requirements import choice, integer, number, require_stable_steps
 from ..solvers.sgd import SGD
-from .linear import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .plan import Plan, with_parameters_of
+from .probabilities import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
 
 

@@ -15,8 +15,8 @@ from ..data.private import PrivateData
 from ..mechanisms import Gaussian
 from ..objectives import LinearObjective
 from ..requirements import choice, clip, integer, number
-from .search import Comparison
 from .solver import Iterates, Solver
+from .step_search import Comparison
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,8 @@ class AdaptiveGradient(Solver):
     batch_size: int | None = integer(None)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
-        w, step_max, chosen, search = (
-            objective.start(),
-            self.step_max,
-            list[float](),
-            Comparison(self.loss_clip, self.selection),
-        )
+        w, step_max, chosen = objective.start(), self.step_max, list[float]()
+        search = Comparison(self.loss_clip, self.selection)
         gradient_price = choice_price = self.first_price(data, w.size)
         choose = search.priced(choice_price, data.currency)
         while data.remaining > choice_price:

@@ -1,6 +1,6 @@
 """Everything of dpsk that a solver may import. :func:`dpsk.testing.find_peeks` reads this list, and no other."""
 
-from ..data import Facts
+from ..data import Columns, Facts
 from ..data.private import Batch, PrivateData, SealedRows
 from ..losses import Loss
 from ..mechanisms import (
@@ -48,14 +48,14 @@ from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenva
 from .eigen import smallest_eigenpair
 from .precision import gradient_precision, share_of_noise, typical_norm
 from .sampled import SampledSolver
-from .search import Backtracking, Comparison, Search
 from .solver import Diagnostics, Iterates, Solver
+from .step_search import Backtracking, Comparison, Search
 
 __all__ = [
     "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking", "Batch",
-    "Budget", "BudgetExhausted", "Certificate", "Comparison", "Cost", "Currency", "Diagnostics", "Facts", "Floats",
-    "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace", "LinearObjective", "Loss",
-    "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Penalty",
+    "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "Diagnostics", "Facts",
+    "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace", "LinearObjective",
+    "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Penalty",
     "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms",
     "SampledSolver", "SampledWeights", "Sampling", "SealedRows", "Search", "Solver", "SymmetricGaussian", "TiltedSum",
     "choice", "clip", "failure_of", "flag", "gaussian_norm", "gradient_precision", "integer", "largest_curvature",

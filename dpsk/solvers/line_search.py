@@ -21,8 +21,8 @@ from ..objectives import LinearObjective
 from ..privacy import BudgetExhausted, Cost, Sampling
 from ..requirements import choice, clip, flag, integer, number, part
 from .sampled import SampledSolver
-from .search import Backtracking, Comparison, Search
 from .solver import Diagnostics, Iterates
+from .step_search import Backtracking, Comparison, Search
 
 # Prices rise as long as this many updates are left: at a fixed order one raise can multiply a price by hundreds.
 _FEWEST = 10

@@ -31,8 +31,8 @@ from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenva
 from .eigen import smallest_eigenpair
 from .precision import typical_norm
 from .sampled import SampledSolver
-from .search import Backtracking
 from .solver import Diagnostics, Iterates
+from .step_search import Backtracking
 
 # c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
 _C1, _C2, _C = 0.1, 0.05, 0.1

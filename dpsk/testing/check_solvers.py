@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,7 @@ _NAMES_OUTSIDE = {
     "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol",
     "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
 }  # fmt: skip
+_BASES = {"ABC", "Protocol", "SampledSolver", "Solver"}
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",
     "setattr", "type", "vars",
@@ -49,49 +50,49 @@ _ATTRIBUTES_FORBIDDEN = {
 def find_peeks(source: str) -> list[str]:
     """Return the places where the source of a solver reaches for rows, budgets, randomness or private parts.
 
-    A solver may import NumPy, a few standard modules and the public names of dpsk listed here, and use public
-    attributes of what it is given. It defines no losses, queries or mechanisms, on its own or by inheritance: these see
-    un-noised values and belong to the trusted core. This finds mistakes, not attacks: Python has no walls.
+    A solver may import NumPy, a few standard modules and what :mod:`dpsk.solvers.api` lists, and use public attributes
+    of what it is given. It defines no losses, queries or mechanisms, on its own or by inheritance: these see un-noised
+    values and belong to the trusted core. This finds mistakes, not attacks: Python has no walls.
     """
-    peeks: list[str] = []
+    nodes = ast.walk(ast.parse(source))
+    return [f"line {getattr(node, 'lineno', '?')}: {what}" for node in nodes for what in _peeks_of(node)]
 
-    def note(node: ast.AST, what: str) -> None:
-        peeks.append(f"line {getattr(node, 'lineno', '?')}: {what}")
 
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Import():
-                for alias in node.names:
-                    if alias.name not in _MODULES_FOR_SOLVERS:
-                        note(node, f"imports {alias.name}")
-            case ast.ImportFrom():
-                inside = node.level > 0 or (node.module or "").split(".")[0] == "dpsk"
-                if not inside and node.module not in _MODULES_FOR_SOLVERS:
-                    note(node, f"imports from {node.module}")
-                for alias in node.names:
-                    if alias.name not in (api.__all__ if inside else _NAMES_OUTSIDE):
-                        note(node, f"imports {alias.name}")
-            case ast.ClassDef():
-                for base in node.bases:
-                    if not (isinstance(base, ast.Name) and base.id in ("ABC", "Protocol", "SampledSolver", "Solver")):
-                        note(node, f"class {node.name} inherits")
-            case ast.FunctionDef(name=name) if name.startswith("__") and name not in ("__init__", "__post_init__"):
-                note(node, f"defines {name}")
-            case ast.Attribute(attr=name, value=owner, ctx=context):
-                own = isinstance(owner, ast.Name) and owner.id in ("self", "cls")
-                hidden = name.startswith("__") and name != "__post_init__"
-                private = name.startswith("_") and name != "__post_init__" and not (own and not hidden)
-                if name in _ATTRIBUTES_FORBIDDEN or private:
-                    note(node, f"uses the attribute {name}")
-                if not isinstance(context, ast.Load):
-                    note(node, f"sets the attribute {name}")
-            case ast.MatchClass(kwd_attrs=names):
-                for name in names:
-                    if name.startswith("_"):
-                        note(node, f"matches the attribute {name}")
-            case ast.Name(id=name) if name in _NAMES_FORBIDDEN or (name.startswith("__") and name != "__all__"):
-                note(node, f"uses {name}")
-    return peeks
+def _peeks_of(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Import():
+            yield from (f"imports {alias.name}" for alias in node.names if alias.name not in _MODULES_FOR_SOLVERS)
+        case ast.ImportFrom():
+            yield from _peeks_of_import(node)
+        case ast.ClassDef(name=name, bases=bases):
+            known = [isinstance(base, ast.Name) and base.id in _BASES for base in bases]
+            yield from [f"class {name} inherits"] * known.count(False)
+        case ast.FunctionDef(name=name) if name.startswith("__") and name not in ("__init__", "__post_init__"):
+            yield f"defines {name}"
+        case ast.Attribute():
+            yield from _peeks_of_attribute(node)
+        case ast.MatchClass(kwd_attrs=names):
+            yield from (f"matches the attribute {name}" for name in names if name.startswith("_"))
+        case ast.Name(id=name) if name in _NAMES_FORBIDDEN or (name.startswith("__") and name != "__all__"):
+            yield f"uses {name}"
+
+
+def _peeks_of_import(node: ast.ImportFrom) -> Iterator[str]:
+    module = node.module or ""
+    inside = node.level > 0 or module.split(".")[0] == "dpsk"
+    if not inside and module not in _MODULES_FOR_SOLVERS:
+        yield f"imports from {module}"
+    allowed = api.__all__ if inside else _NAMES_OUTSIDE
+    yield from (f"imports {alias.name}" for alias in node.names if alias.name not in allowed)
+
+
+def _peeks_of_attribute(node: ast.Attribute) -> Iterator[str]:
+    name, own = node.attr, isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+    hidden = name.startswith("__") or (name.startswith("_") and not own)
+    if name in _ATTRIBUTES_FORBIDDEN or (hidden and name != "__post_init__"):
+        yield f"uses the attribute {name}"
+    if not isinstance(node.ctx, ast.Load):
+        yield f"sets the attribute {name}"
 
 
 def check_solver(
@@ -121,14 +122,8 @@ def check_solver(
 
     loss = loss or (Logistic() if n_classes is None else Softmax(n_classes))
     n, d = 3000, 5
-    X = rng.normal(size=(n, d))
-    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
-    if n_classes is None:
-        y: Array = np.where(X @ rng.normal(size=d) * 3 + rng.logistic(size=n) > 0, 1.0, -1.0)
-        shape: tuple[int, ...] = (d + 1,)
-    else:
-        y = np.argmax(X @ rng.normal(size=(d, n_classes)) * 3 + rng.gumbel(size=(n, n_classes)), axis=1)
-        shape = (d + 1, n_classes)
+    X, y = _example(n, d, n_classes, rng)
+    shape = (d + 1,) if n_classes is None else (d + 1, n_classes)
     penalty = L2(0.01, free_intercept=True)
     how, objective = RowMap(n_classes), LinearObjective(loss, penalty, shape)
 
@@ -163,3 +158,12 @@ def check_solver(
     require(
         reached <= best + tolerance, f"{name} reaches {reached:.5f} at epsilon = {large_epsilon:g}, optimum {best:.5f}"
     )
+
+
+def _example(n: int, d: int, n_classes: int | None, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Return rows of norm 1 at most, and labels that a linear model can guess."""
+    X = rng.normal(size=(n, d))
+    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+    if n_classes is None:
+        return X, np.where(X @ rng.normal(size=d) * 3 + rng.logistic(size=n) > 0, 1.0, -1.0)
+    return X, np.argmax(X @ rng.normal(size=(d, n_classes)) * 3 + rng.gumbel(size=(n, n_classes)), axis=1)

@@ -13,7 +13,6 @@ from ..mechanisms import AboveThreshold, ArgMin, Mechanism, NoisyMin, PermuteAnd
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..privacy import Currency
-from ..requirements import require_choice
 
 _AT_ONCE = 4  # gains that are computed together
 _RULES = {"exponential": ArgMin, "permute-and-flip": PermuteAndFlip, "laplace": NoisyMin}
@@ -103,7 +102,8 @@ class Comparison:
     rule: str = "exponential"
 
     def __post_init__(self) -> None:
-        require_choice("rule", self.rule, tuple(_RULES))
+        if self.rule not in _RULES:
+            raise ValueError(f"rule={self.rule!r} must be one of {', '.join(map(repr, _RULES))}")
 
     def mechanism(self, strength: float, n_steps: int) -> Mechanism:
         return _RULES[self.rule](strength)
