@@ -1,27 +1,32 @@
 """A small solver for tests, and the example of docs/extending.md: gradient descent with equal shares of the budget."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from dpsk.data import PrivateData
-from dpsk.losses import Loss
-from dpsk.mechanisms import Gaussian
-from dpsk.penalties import Penalty
-from dpsk.queries import GradientSum
+from dpsk.solvers.api import Gaussian, Solver, clip, integer, number
 
 
 @dataclass(frozen=True)
-class NoisyDescent:
-    steps: int = 100
-    step_size: float = 2.0
-    clip: float = 2.0
+class NoisyDescent(Solver):
+    """Plain noisy gradient descent.
 
-    def iterates(self, data: PrivateData, loss: Loss, penalty: Penalty, shape: tuple[int, ...]) -> Iterator[np.ndarray]:
-        w = np.zeros(shape)
-        mechanism = Gaussian.priced(data.portion(self.steps), data.currency)
+    Parameters
+    ----------
+    steps : int
+        Number of gradients.
+    step_size : float
+        Length of a step, relative to the mean gradient.
+    gradient_clip : float
+        Bound on one row's gradient norm. Larger ones are clipped.
+    """
+
+    steps: int = integer(100)
+    step_size: float = number(2.0, open_low=True)
+    gradient_clip: float = clip(2.0)
+
+    def iterates(self, data, objective):
+        w = objective.start()
+        mechanism = Gaussian.priced(data.share(self.steps), data.currency)
         for _ in range(self.steps):
-            gradient = data.release(data.measure(GradientSum(loss, w, clip=self.clip)), mechanism)
-            w = w - self.step_size * (gradient / data.n_rows + penalty.gradient(w))
+            noisy = data.release(data.measure(objective.gradient(w, clip=self.gradient_clip)), mechanism)
+            w = w - self.step_size * (noisy / data.n_rows + objective.penalty.gradient(w))
             yield w

@@ -1,11 +1,16 @@
-"""Thin scikit-learn classifiers over the solvers."""
+"""scikit-learn classifiers: parameters and a plan each."""
 
 from .adaptive_gradient_classifiers import DPAGDSVC, DPAGDLogisticRegression
+from .budgets import WithExactModel, WithRho, budget_of
+from .classifier import PrivateClassifier
 from .default_classifiers import DPLinearSVC, DPLogisticRegression
 from .gradient_descent_classifier import DPGradientDescentClassifier
 from .line_search_classifier import DPLineSearchClassifier
 from .objective_perturbation_classifier import ObjectivePerturbationClassifier
 from .output_perturbation_classifiers import OutputPerturbationLogisticRegression, OutputPerturbationSVC
+from .plan import Plan, l2_of, plan_of, with_parameters_of
+from .probabilities import LossNamed, Probabilities, ProbabilitiesOfLogLoss
+from .sampled_classifier import SampledClassifier
 from .second_order_classifier import DPSecondOrderClassifier
 from .sgd_classifier import DPSGDClassifier
 
@@ -18,7 +23,19 @@ __all__ = [
     "DPLogisticRegression",
     "DPSGDClassifier",
     "DPSecondOrderClassifier",
+    "LossNamed",
     "ObjectivePerturbationClassifier",
     "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC",
+    "Plan",
+    "PrivateClassifier",
+    "Probabilities",
+    "ProbabilitiesOfLogLoss",
+    "SampledClassifier",
+    "WithExactModel",
+    "WithRho",
+    "budget_of",
+    "l2_of",
+    "plan_of",
+    "with_parameters_of",
 ]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..penalties import L2
 from ..privacy import ZCDP
 from ..requirements import choice, number
 from ..solvers.adaptive_gradient import AdaptiveGradient
 from .budgets import WithRho, budget_of
-from .plan import Plan, with_parameters_of
+from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
 
@@ -40,7 +39,7 @@ class _AdaptiveGradientClassifier(WithRho):
     def _plan(self, facts: Facts | Unknown) -> Plan:
         solver = with_parameters_of(self, AdaptiveGradient)
         encoding = with_parameters_of(self, LinearEncoding, row_major=self.batch_size is not None)
-        objective = Linear(LossNamed(self._loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
+        objective = Linear(LossNamed(self._loss), l2_of(self))
         return Plan(solver, objective, encoding, budget_of(self, ZCDP(), conversion=self.conversion))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..penalties import L2
 from ..privacy import ZCDP, GaussianDP
 from ..requirements import choice
 from ..solvers import Solver
@@ -13,7 +12,7 @@ from ..solvers.adaptive_gradient import AdaptiveGradient
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, WithRho, budget_of, is_exact, objective_budget, public_precision
-from .plan import Plan, with_parameters_of
+from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
 SOLVERS: dict[str, Solver] = {
@@ -54,7 +53,7 @@ class _DefaultClassifier(WithRho, WithExactModel):
                 "epsilon and delta, or choose another solver"
             )
         encoding = with_parameters_of(self, LinearEncoding)
-        objective = Linear(LossNamed(self._loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
+        objective = Linear(LossNamed(self._loss), l2_of(self))
         # half of the price of DP-AGD is for choices: rho is cheaper
         currency = ZCDP() if self.solver == "adaptive-gradient" else GaussianDP()
         budget, name = budget_of(self, currency), self.solver

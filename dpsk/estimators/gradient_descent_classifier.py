@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..penalties import L2
 from ..privacy import GaussianDP
 from ..requirements import choice, require_stable_steps
 from ..solvers.gradient_descent import GradientDescent
 from .budgets import WithExactModel, WithRho, budget_of
-from .plan import Plan, with_parameters_of
+from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 
 
@@ -42,5 +41,5 @@ class DPGradientDescentClassifier(ProbabilitiesOfLogLoss, WithRho, WithExactMode
         if self.step_size is not None:
             require_stable_steps("step_size", self.step_size, self.alpha)
         encoding = with_parameters_of(self, LinearEncoding)
-        objective = Linear(LossNamed(self.loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
+        objective = Linear(LossNamed(self.loss), l2_of(self))
         return Plan(solver, objective, encoding, budget_of(self, GaussianDP()))

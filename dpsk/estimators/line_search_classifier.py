@@ -5,11 +5,10 @@ from __future__ import annotations
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..penalties import L2
 from ..privacy import ZCDP
 from ..requirements import choice, number, require_stable_steps
 from ..solvers.line_search import LineSearch
-from .plan import Plan, with_parameters_of
+from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
 
@@ -74,5 +73,5 @@ class DPLineSearchClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         solver = with_parameters_of(self, LineSearch, sampling=self._sampled())
         if self.fallback:
             require_stable_steps("the shortest step", solver.shortest, self.alpha)
-        objective = Linear(LossNamed(self.loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
+        objective = Linear(LossNamed(self.loss), l2_of(self))
         return Plan(solver, objective, encoding, self._sampled_budget(solver, ZCDP()))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..penalties import L2
 from ..privacy import Budget
 from ..requirements import choice, part
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, is_exact, objective_budget
-from .plan import Plan, with_parameters_of
+from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
 
 
@@ -46,9 +45,7 @@ class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):
     def _plan(self, facts: Facts | Unknown) -> Plan:
         solver = with_parameters_of(self, ObjectivePerturbation)
         encoding = with_parameters_of(self, LinearEncoding)
-        objective = Linear(
-            LossNamed(self.loss, one_vs_rest=True), L2(float(self.alpha), free_intercept=bool(self.fit_intercept))
-        )
+        objective = Linear(LossNamed(self.loss, one_vs_rest=True), l2_of(self))
         if not is_exact(self):
             Budget.of(self.epsilon, self.delta)  # or its error
         return Plan(solver, objective, encoding, objective_budget(self, facts, self.determinant_share))

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
+from ..penalties import L2
 from ..privacy import Budget, conversions
 from ..requirements import require_fields
 from ..solvers import Solver
@@ -52,6 +53,11 @@ def with_parameters_of(estimator: Any, kind: Callable[..., Part], **others: Any)
     declared = {known.name for known in fields(estimator)}
     names = [known.name for known in fields(cast(Any, kind)) if known.name in declared and known.name not in others]
     return kind(**{name: getattr(estimator, name) for name in names}, **others)
+
+
+def l2_of(estimator: Any) -> L2:
+    """Return the L2 penalty of an estimator's ``alpha``, which leaves an intercept free."""
+    return L2(float(estimator.alpha), free_intercept=bool(estimator.fit_intercept))
 
 
 def plan_of(estimator: Any, facts: Facts | Unknown) -> Plan:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..penalties import L2
 from ..privacy import Budget, GaussianDP
 from ..privacy.pld import PlannedSteps, require_dp_accounting
 from ..requirements import choice, integer, number, require_stable_steps
 from ..solvers.sgd import SGD
-from .plan import Plan, with_parameters_of
+from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
 
@@ -65,7 +64,7 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         noise = None if planned is None else planned.noise_multiplier
         rate = self._learning_rate()
         solver = with_parameters_of(self, SGD, sampling=self._sampled(), learning_rate=rate, noise_multiplier=noise)
-        objective = Linear(LossNamed(self.loss), L2(float(self.alpha), free_intercept=bool(self.fit_intercept)))
+        objective = Linear(LossNamed(self.loss), l2_of(self))
         budget = self._sampled_budget(solver, GaussianDP()) if planned is None else self._fixed_budget(planned)
         return Plan(solver, objective, encoding, budget)
 

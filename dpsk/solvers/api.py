@@ -52,13 +52,14 @@ from .solver import Diagnostics, Iterates, Solver
 from .step_search import Backtracking, Comparison, Search
 
 __all__ = [
-    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking", "Batch",
-    "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "Diagnostics", "Facts",
-    "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace", "LinearObjective",
-    "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Penalty",
-    "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms",
-    "SampledSolver", "SampledWeights", "Sampling", "SealedRows", "Search", "Solver", "SymmetricGaussian", "TiltedSum",
-    "choice", "clip", "failure_of", "flag", "gaussian_norm", "gradient_precision", "integer", "largest_curvature",
-    "largest_eigenvalue", "number", "part", "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero",
-    "smallest_eigenpair", "typical_norm",
+    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
+    "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "Diagnostics",
+    "Facts", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace",
+    "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",
+    "NormGamma", "ObjectiveDP", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData",
+    "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows",
+    "Search", "Solver", "SymmetricGaussian", "TiltedSum", "choice", "clip", "failure_of", "flag", "gaussian_norm",
+    "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
+    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair",
+    "typical_norm",
 ]  # fmt: skip
