@@ -23,6 +23,11 @@ class Facts:
     n_classes: int
     remote: bool = False
 
+    @property
+    def n_scores(self) -> int | None:
+        """The number of classes where labels are 0..n_classes-1; None for two, whose labels are -1 and 1."""
+        return self.n_classes if self.n_classes > 2 else None
+
 
 class UnknownFact(LookupError):
     """A plan depends on a fact that is not known yet."""

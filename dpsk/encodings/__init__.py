@@ -1,5 +1,6 @@
 """How a table becomes numbers on a grid, and the way back for coefficients."""
 
+from .encoding import Encoding
 from .numeric import LinearEncoding
 
-__all__ = ["LinearEncoding"]
+__all__ = ["Encoding", "LinearEncoding"]

@@ -10,11 +10,12 @@ import numpy as np
 from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
 from ..requirements import checked, choice, flag, number, require_fields
+from .encoding import Encoding
 from .standardization import find_ranges, standardise
 
 
 @dataclass(frozen=True, eq=False)
-class LinearEncoding:
+class LinearEncoding(Encoding):
     """How columns of numbers are brought to the grid. What it learns from the rows it buys at the door of the fit.
 
     Parameters
@@ -55,7 +56,6 @@ class LinearEncoding:
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the map of rows onto the grid, after releases that find what is not public."""
         intercept, columns = bool(self.fit_intercept), None
-        n_classes = table.facts.n_classes if table.facts.n_classes > 2 else None
         if self.bounds is not None:
             low, high = as_bounds(self.bounds)
             if not intercept:  # 0 has to stay where it is
@@ -64,9 +64,9 @@ class LinearEncoding:
         if self.standardize is not None:
             if columns is None:
                 columns = find_ranges(door.open(table.raw()), through_zero=not intercept)
-            placed = door.open(table.rows(RowMap(n_classes, fit_intercept=False, columns=columns)))
+            placed = door.open(table.rows(RowMap(table.facts.n_scores, fit_intercept=False, columns=columns)))
             columns = standardise(placed, columns, centred=intercept)
-        return RowMap(n_classes, intercept, self.data_norm, columns, self.row_major)
+        return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major)
 
 
 def as_bounds(bounds: Any) -> tuple[Floats, Floats]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar, cast
 
 from ..data import Facts, Unknown
-from ..encodings import LinearEncoding
+from ..encodings import Encoding
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import Budget, conversions
@@ -30,7 +30,7 @@ class Plan:
         The algorithm, with its parameters.
     objective : Linear
         The model, its loss and its penalty.
-    encoding : LinearEncoding
+    encoding : Encoding
         How a table becomes numbers on a grid.
     budget : Budget or None
         The cap of the fit and what it is kept in; None for the exact model, which is not private.
@@ -38,7 +38,7 @@ class Plan:
 
     solver: Solver
     objective: Linear
-    encoding: LinearEncoding
+    encoding: Encoding
     budget: Budget | None
 
     def require(self, facts: Facts) -> None:
@@ -88,8 +88,7 @@ def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[
     if budget is None:
         return
     delta = budget.delta if delta is None else delta
-    n_scores = 1 if facts.n_classes == 2 else facts.n_classes
-    weights = (facts.n_features + bool(plan.encoding.fit_intercept)) * n_scores
+    weights = (facts.n_features + bool(plan.encoding.fit_intercept)) * (facts.n_scores or 1)
     if delta > 1 / n:
         yield (
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "

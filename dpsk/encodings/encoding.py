@@ -1,0 +1,26 @@
+"""What an encoding is: how the columns of a table become numbers on the grid."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from ..data import Door, Facts, RowMap, Table
+
+
+class Encoding(ABC):
+    """Base of encodings, which are frozen dataclasses. Columns are understood here and nowhere else."""
+
+    fit_intercept: bool
+    """Whether a column of ones is appended."""
+
+    def require(self, facts: Facts) -> None:
+        """Raise ValueError if this encoding is not for data with these facts; called before anything is paid."""
+        del facts
+
+    @abstractmethod
+    def learned(self, door: Door, table: Table) -> RowMap:
+        """Return the public map of rows onto the grid.
+
+        Whatever it takes from the rows is released first: ``door.open(table.raw())`` gives the rows as they are behind
+        the door, ``door.open(table.rows(...))`` those that another map puts on the grid.
+        """
