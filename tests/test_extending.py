@@ -17,6 +17,7 @@ def blocks():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:epsilon=:UserWarning")  # a fit on 40 rows is noise
 def test_every_example_runs(tmp_path, monkeypatch):
     """In order, as a reader would: files first, then what uses them."""
     monkeypatch.syspath_prepend(str(tmp_path))
