@@ -169,8 +169,7 @@ class SealedRows(ABC):
     _measured: type[Statistic]
 
     def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, adjacency: Adjacency) -> None:
-        self._rows, self._ledger, self._bits = rows, ledger, bits
-        self.adjacency = adjacency
+        self._rows, self._ledger, self._bits, self._adjacency = rows, ledger, bits, adjacency
         self._evaluations: dict[str, float] = {}
         self._part = 1.0  # of all rows, as far as is public
 
@@ -178,6 +177,11 @@ class SealedRows(ABC):
         """Return these rows, whose work counts as so large a part of the work on others."""
         self._evaluations, self._part = whole._evaluations, whole._part * part
         return self
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours that sensitivities are computed for."""
+        return self._adjacency
 
     @property
     def n_rows(self) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from ..data import Facts
 from ..data.private import PrivateData
@@ -82,7 +85,7 @@ def run(
     try:
         iterates = solver.iterates(data, objective)
         while True:
-            last = next(iterates)
+            last = _public(next(iterates))
             if on_iterate is not None and on_iterate(last) is True:
                 iterates.throw(BudgetExhausted("the run was stopped"))
     except StopIteration as end:
@@ -97,4 +100,12 @@ def run(
         raise BudgetExhausted(
             "the budget does not buy a single iterate: raise epsilon (or lower splits or steps, where there are such)"
         )
-    return Result(last, known or Diagnostics())
+    # a copy: what is sealed, and the data themselves, refuse to be copied
+    return Result(last, copy.deepcopy(known) if known is not None else Diagnostics())
+
+
+def _public(w: Any) -> Floats:
+    """Return what a solver yielded; raise TypeError for anything but an array of floats, which cannot hold a seal."""
+    if not isinstance(w, np.ndarray) or w.dtype.kind != "f":
+        raise TypeError(f"a solver yields arrays of floats, not {type(w).__name__}")
+    return w
