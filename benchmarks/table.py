@@ -134,7 +134,8 @@ class Table:
 
     def forget(self, keys: Iterable[tuple]) -> None:
         """Take the rows of these keys out of the file."""
-        if self.path.exists():
+        keys = list(keys)
+        if keys and self.path.exists():
             gone, rows, ending = keyed(keys).keys(), self.rows(), self._ending()
             kept = [row.values() for row in rows if tuple(row[field] for field in self.key) not in gone]
             with self.path.open("w", newline="") as file:
@@ -142,6 +143,8 @@ class Table:
 
     def run(self, keys: Iterable[tuple], folder: Path | None = None, jobs: int = 2) -> int:
         """Measure what is missing, one row after the other to disk as it is known; return how many were."""
+        keys = list(keys)
+        self.forget(self._with_other_repeats(keys))
         missing, start, shown = self.missing(keys), time.monotonic(), 0.0
         print(f"{self.path.name}: {len(missing)} rows to measure", flush=True)
         self.path.parent.mkdir(exist_ok=True)
@@ -168,6 +171,15 @@ class Table:
         """Return on what the rows were measured last."""
         known = machines()
         return known.get(self.path.name, known.get("all others", "not noted"))
+
+    def _with_other_repeats(self, keys: Iterable[tuple]) -> Iterable[tuple[str, ...]]:
+        """Return the keys of rows that these keys replace: the same cell with another number of repeats."""
+        if "repeats" not in self.key:
+            return ()
+        place, wanted = self.key.index("repeats"), keyed(keys).keys()
+        cells = {(*key[:place], *key[place + 1 :]) for key in wanted}
+        known = self.rows().by(*self.key).keys() - wanted
+        return [key for key in known if (*key[:place], *key[place + 1 :]) in cells]
 
     def _one(self, folder: Path | None, key: tuple) -> list[str] | None:
         measured = self.measure(folder, *key)

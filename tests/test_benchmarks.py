@@ -45,6 +45,18 @@ def test_a_table_measures_what_is_missing_once(results):
     assert "numpy" in (results / "results" / "machines.json").read_text()
 
 
+def test_a_cell_with_another_number_of_repeats_is_replaced(results):
+    table = Table(
+        "squares", ("name", "repeats", "value"), ("square", "nothing"), lambda folder, *key: (key[2] ** 2, "")
+    )
+    table.run([("a", 2, 3), ("b", 2, 3)], results, jobs=1)
+    assert table.run([("a", 5, 3), ("a", 5, 4)], results, jobs=1) == 2
+    assert [(row["name"], row["repeats"], row["value"]) for row in table.rows()] == [
+        ("b", "2", "3"), ("a", "5", "3"), ("a", "5", "4")
+    ]  # fmt: skip
+    assert table.path.read_bytes().count(b"\r\n") == 4
+
+
 def test_a_table_keeps_what_was_measured_before_it_was_stopped(results):
     def until_c(folder, name, value):
         if name == "c":

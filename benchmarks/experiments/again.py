@@ -38,10 +38,12 @@ def keys(repeats: None) -> list[tuple[str, ...]]:
 
 
 def report() -> None:
-    """Write the report if rows were measured again; it stays as it is where there are none."""
+    """Write the report if rows were measured again."""
     found = TABLE.rows().by(*TABLE.key)
     known = accuracy.TABLE.rows().by(*TABLE.key)
-    if found:
+    if not found:
+        print("again.csv has no rows, so again.md stays as it is")
+    else:
         write("again", **compared(Rows(known[key][0] for key in found), Rows(rows[0] for rows in found.values())))
 
 

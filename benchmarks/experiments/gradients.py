@@ -65,7 +65,7 @@ def report() -> None:
         rows = sorted(TABLE.rows().where(method=method), key=lambda row: int(row["step"]))
         lines = ([row[field] for field in TABLE.fields[1:]] for row in rows if row["true"])
         parts.append(f"## {method}\n\n{markdown(('t', *TABLE.measured), lines)}")
-    write("gradients", epsilon=steady().epsilon, tables="\n\n".join(parts))
+    write("gradients", epsilon=steady().epsilon, of_others=EPSILON, tables="\n\n".join(parts))
 
 
 def keys(repeats: None) -> list[tuple[str, int]]:
