@@ -19,6 +19,7 @@ from dpsk.data import ArrayRows, PrivateData, Query, compact
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
 from dpsk.data.stored import blocks_of
 from dpsk.estimators.base import PrivateClassifier
+from dpsk.estimators.default import PRECISE
 from dpsk.estimators.linear import loss_named
 from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
 from dpsk.mechanisms import (

@@ -1,6 +1,7 @@
 """The benchmark suite on small data: runs resume, rows are what their keys say, and the report builds."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,6 +118,26 @@ def test_a_template_has_a_place_for_every_number_and_a_number_for_every_place(re
     for wrong in ({"mean": 1.0}, {"mean": 1.0, "rows": {"few": 1}, "more": 2}):
         with pytest.raises(ValueError, match=r"some.md has places for \['mean', 'rows'\]"):
             experiment.write("some", **wrong)
+
+
+VERDICTS = r"\b(better|worse|faster|slower|never|always|beats?|pays|wins?|outperforms?|ahead|behind)\b"
+
+
+@pytest.mark.parametrize("template", sorted(experiment.TEMPLATES.glob("*.md")), ids=lambda path: path.stem)
+def test_no_conclusion_stands_in_a_template_unless_it_is_computed_or_dated(template):
+    """The numbers beside a sentence are recomputed, so a sentence that judges them must be, too."""
+    for paragraph in template.read_text().split("\n\n"):
+        text = re.sub(r"\s+", " ", paragraph.partition("Remark")[0])
+        judging = [s for s in re.split(r"(?<=[.:]) ", text) if re.search(VERDICTS, s) and "{" not in s]
+        earlier = template.read_text().partition(paragraph)[0].rsplit("\n\n", 2)
+        dated = paragraph.startswith("- ") and any(part.startswith("Remarks of 20") for part in earlier)
+        assert dated or judging == [], judging
+
+
+def test_the_inside_of_dpsk_is_imported_in_one_place():
+    for path in (ROOT / "benchmarks").rglob("*.py"):
+        if path.name != "inside.py":
+            assert not re.search(r"^\s*(from|import) dpsk\.", path.read_text(), re.M), path
 
 
 def test_rows_are_chosen_and_may_be_measured_anew(results, monkeypatch, capsys):

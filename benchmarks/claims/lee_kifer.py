@@ -14,22 +14,7 @@ from ..experiments.settings import SETTINGS, STEPS, STEPS_EPSILONS
 from ..methods import DATASETS, EPSILONS
 from ..solvers.composed_sgd import MomentsAccountant
 from ..table import Folds
-from .cells import (
-    AGD,
-    CELLS,
-    KDDCUP,
-    Checked,
-    Claim,
-    above,
-    all_of,
-    at,
-    below,
-    counted,
-    least,
-    listed,
-    mean,
-    over_all,
-)
+from .cells import AGD, CELLS, KDDCUP, Checked, Claim, above, all_of, at, below, counted, least, listed, mean, over_all
 
 SGD_MA = "SGD-MA"
 LEE_KIFER = ("ObjPert 2011", "ObjPert 2012", "OutPert-GD 2017", "PrivGene", "SGD-Adv", "SGD-MA")

@@ -13,8 +13,8 @@ from dpsk import DPLogisticRegression
 from ..datasets import bounds_of
 from ..experiment import write
 from ..folds import cached, fitted, fold_of, seed_of
-from ..inside import gaussian_mu
-from ..table import Table, standard_error
+from ..inside import PRECISE, gaussian_mu
+from ..table import Row, Rows, Table, standard_error
 
 SOLVERS = ("gradient-descent", "objective-perturbation")
 DELTA = 1e-8
@@ -53,8 +53,17 @@ def report() -> None:
     rows = sorted(TABLE.rows(), key=lambda row: (float(row["precision"].replace(",", "")), row["data"]))
     for row in rows:
         row["epsilon"] = f"{float(row['epsilon']):g}"
-    fields = ("precision", "data", "epsilon", *FIELDS[1:])
-    write("seat", table=type(TABLE.rows())(rows).markdown(fields), repeats=rows[0]["repeats"])
+    table = Rows(rows).markdown(("precision", "data", "epsilon", *FIELDS[1:]))
+    large = [row for row in rows if float(row["precision"].replace(",", "")) > PRECISE]
+    there = {f"{name}_there": count for name, count in decided(large).items()}
+    write("seat", table=table, repeats=rows[0]["repeats"], precise=PRECISE, **decided(rows), **there)
+
+
+def decided(rows: list[Row]) -> dict[str, int]:
+    """Return in how many lines the difference is above twice its standard error, and below minus that."""
+    pairs = [[float(number) for number in row["difference"].split(" ± ")] for row in rows]
+    ahead, behind = (sum(sign * gap > 2 * error for gap, error in pairs) for sign in (1, -1))
+    return {"ahead": ahead, "behind": behind, "lines": len(pairs)}
 
 
 def keys(repeats: int) -> list[tuple]:
