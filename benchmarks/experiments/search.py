@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
-from dp_accounting.rdp import RdpAccountant
 from scipy.stats import loguniform
 from sklearn.model_selection import train_test_split
 
@@ -98,6 +96,9 @@ LAWS = (
 
 def published_epsilon(law: Law, mu: float, delta: float) -> float:
     """Return epsilon of the best of K Gaussian runs by the bound of Papernot & Steinke (2022), as in dp-accounting."""
+    from dp_accounting.dp_event import GaussianDpEvent, RepeatAndSelectDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
     orders = [1 + x / 10 for x in range(1, 1000)] + list(range(101, 2000, 5))
     shape = np.inf if isinstance(law, Poisson) else law.eta
     event = RepeatAndSelectDpEvent(GaussianDpEvent(1 / mu), law.mean, shape)
