@@ -5,15 +5,16 @@ Features are scaled to [0, 1] with public ranges, categories are one-hot with pu
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from sklearn.datasets import fetch_covtype, fetch_openml
+from sklearn.datasets import fetch_covtype, fetch_openml, load_breast_cancer, load_digits
 
-__all__ = ["NAMES", "DataNotFound", "load", "raw_adult"]
+__all__ = ["NAMES", "RAW", "DataNotFound", "bounds_of", "load"]
 
 FILES = {
     "adult": "adult_onehot.npz",
@@ -39,6 +40,8 @@ ADULT_RANGES = {
 }
 
 
+RAW = ("raw", "raw + constant", "raw + 1e12", "raw + 1e300 in one row")
+"""Adult with its numbers as they are, and with a column or a row that would break a scale."""
 FETCHED = ("adult", "covtype", "mnist")
 
 
@@ -46,8 +49,32 @@ class DataNotFound(ValueError):
     """The rows of a data set are nowhere to be had."""
 
 
+def bounds_of(name: str) -> tuple[float, float]:
+    """Return the public range of the columns."""
+    return (-1.33, 1.33) if name == "ijcnn1" else (0, 1)
+
+
 def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
-    """Return X and y, from ``folder`` if one is given, otherwise from the network."""
+    """Return X and y, from ``folder`` if one is given, otherwise from the network.
+
+    "NAME 5,000 rows" are so many of them, the same ones every time. "collinear 0.95" is made: neighbouring columns
+    correlate by so much, and the label depends on all of them.
+    """
+    if name.endswith(" rows"):
+        whole, count, _ = name.split()
+        X, y = load(whole, folder)
+        chosen = np.random.default_rng(0).permutation(len(y))[: int(count.replace(",", ""))]
+        return X[chosen], y[chosen]
+    if name.startswith("collinear "):
+        return _collinear(float(name.split()[1]))
+    if name in RAW:
+        return _hostile(name, folder)
+    if name == "cancer":
+        X, y = load_breast_cancer(return_X_y=True)
+        return X / X.max(axis=0), y
+    if name == "digits":
+        X, y = load_digits(return_X_y=True)
+        return X / 16, y
     if name not in FILES:
         raise ValueError(f"unknown data set {name!r}: choose from {', '.join(NAMES)}")
     if folder is not None:
@@ -70,8 +97,31 @@ def load(name: str, folder: Path | None) -> tuple[Any, np.ndarray]:
         ) from error
 
 
-def raw_adult(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+def _collinear(correlation: float, n: int = 200_000, d: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    for j in range(1, d):
+        X[:, j] = correlation * X[:, j - 1] + math.sqrt(1 - correlation**2) * X[:, j]
+    w = rng.normal(size=d) * 0.7 / math.sqrt(1 - correlation**2)
+    y = np.where(X @ w + rng.logistic(size=n) > 0, 1, -1)
+    return np.clip(X / 4 + 0.5, 0, 1), y
+
+
+def _hostile(name: str, folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    X, y = _raw_adult(folder)
+    if name == "raw + constant":
+        X = np.hstack([X, np.full((len(y), 1), 7.0)])
+    elif name == "raw + 1e12":
+        X = np.hstack([X, 1e12 + 1e11 * np.random.default_rng(0).normal(size=(len(y), 1))])
+    elif name == "raw + 1e300 in one row":
+        X[17, 0] = 1e300
+    return X, y
+
+
+def _raw_adult(folder: Path | None) -> tuple[np.ndarray, np.ndarray]:
     """Return Adult with its numbers as they are (ages, dollars, weights) and one column per category."""
+    if folder is None or not (folder / "adult_raw.csv.gz").exists():
+        raise DataNotFound("Adult as it is has no fetcher here: put adult_raw.csv.gz into a folder, given by --data")
     frame = pd.read_csv(folder / "adult_raw.csv.gz")
     numbers = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
     columns = [frame[numbers].to_numpy(float)]

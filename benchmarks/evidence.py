@@ -16,19 +16,7 @@ from itertools import permutations
 import numpy as np
 from scipy.stats import t
 
-from .suite import Folds, per_repeat
-
-__all__ = [
-    "Gap",
-    "NotMeasured",
-    "Verdict",
-    "at_least",
-    "averaged",
-    "differences",
-    "everywhere",
-    "somewhere",
-    "variance",
-]
+from .table import Folds, per_repeat
 
 
 class NotMeasured(ValueError):

@@ -17,7 +17,7 @@ from dpsk.testing import check_query
 
 pytest.importorskip("pandas")
 
-from benchmarks.accuracy import CONFIGURATIONS
+from benchmarks.methods import CONFIGURATIONS
 from benchmarks.solvers import objective_perturbation
 from benchmarks.solvers.composed_sgd import SGDMA, AdvancedComposition, AllMoments, MomentsAccountant, SGDAdv
 from benchmarks.solvers.gradient_output import (

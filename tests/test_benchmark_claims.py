@@ -8,14 +8,15 @@ import pytest
 
 pytest.importorskip("pandas")
 
-from benchmarks import claims, line_search, settings
-from benchmarks.accuracy import EPSILONS
+from benchmarks import claims, measured
+from benchmarks.claims import cells, chen_lee, lee_kifer, lowy_gao
 from benchmarks.evidence import NotMeasured, Verdict
-from benchmarks.pictures import DATASETS, METHODS, kdd_name
-from benchmarks.suite import by_fold
+from benchmarks.experiments import settings
+from benchmarks.methods import DATASETS, EPSILONS, METHODS, kdd_name
+from benchmarks.table import Rows
 
 YES, NO, OPEN, UNTESTABLE = Verdict
-AGD, BLSGD = claims.AGD, claims.PUBLISHED
+AGD, BLSGD = cells.AGD, chen_lee.PUBLISHED
 
 
 class World:
@@ -46,7 +47,7 @@ def ranked(monkeypatch, points, kind=0, chance=0.1):
         return 80 + points(names[configuration], dataset, float(epsilon))
 
     world = World(mean, chance)
-    monkeypatch.setattr(claims, "all_folds", lambda measure="accuracy": world)
+    monkeypatch.setattr(measured, "all_folds", lambda measure="accuracy": world)
 
 
 def ahead(name, where=lambda dataset, epsilon: True, by=2.0):
@@ -54,32 +55,32 @@ def ahead(name, where=lambda dataset, epsilon: True, by=2.0):
 
 
 CASES = [
-    (claims.smallest_epsilon, ahead(AGD), YES),
-    (claims.smallest_epsilon, ahead(AGD, lambda d, e: d != "bank"), YES),
-    (claims.smallest_epsilon, ahead(AGD, lambda d, e: e > 0.05), OPEN),
-    (claims.smallest_epsilon, ahead("PrivGene", lambda d, e: d == "kddcup99"), NO),
-    (claims.competitive, ahead(AGD, by=-0.5), YES),
-    (claims.competitive, ahead(AGD, lambda d, e: e < 0.3, by=-2), YES),
-    (claims.competitive, ahead(AGD, lambda d, e: d == "adult" and e < 0.5, by=-2), NO),
-    (claims.competitive, ahead("SGD-Adv", lambda d, e: d == "kddcup99" and e < 0.5), NO),
-    (claims.mostly_ahead, ahead(BLSGD), YES),
-    (claims.mostly_ahead, ahead(BLSGD, by=0.06), OPEN),  # beyond chance for one pair, not for one of 126
-    (claims.mostly_ahead, ahead(BLSGD, lambda d, e: e > 0.15), YES),  # 12 of 18 cells
-    (claims.mostly_ahead, lambda n, d, e: {"DP-SGD": 4.0, BLSGD: 2.0}.get(n, 0.0), YES),  # of all but one of seven
-    (claims.mostly_ahead, ahead(BLSGD, lambda d, e: e < 0.5, by=-2), NO),
-    (claims.mostly_ahead, ahead("DP-BLSGD, ours"), OPEN),
-    (claims.unstable_bank, ahead(AGD, lambda d, e: d != "bank" or e != 0.4, by=1), YES),
-    (claims.unstable_bank, lambda name, d, e: e, NO),
-    (claims.unstable_bank, ahead(AGD), OPEN),
-    (claims.bank_objective_falls, lambda name, d, e: -9 * e, YES),
-    (claims.bank_objective_falls, lambda name, d, e: 1.0 if e == 0.8 else -e, NO),
+    (lee_kifer.smallest_epsilon, ahead(AGD), YES),
+    (lee_kifer.smallest_epsilon, ahead(AGD, lambda d, e: d != "bank"), YES),
+    (lee_kifer.smallest_epsilon, ahead(AGD, lambda d, e: e > 0.05), OPEN),
+    (lee_kifer.smallest_epsilon, ahead("PrivGene", lambda d, e: d == "kddcup99"), NO),
+    (lee_kifer.competitive, ahead(AGD, by=-0.5), YES),
+    (lee_kifer.competitive, ahead(AGD, lambda d, e: e < 0.3, by=-2), YES),
+    (lee_kifer.competitive, ahead(AGD, lambda d, e: d == "adult" and e < 0.5, by=-2), NO),
+    (lee_kifer.competitive, ahead("SGD-Adv", lambda d, e: d == "kddcup99" and e < 0.5), NO),
+    (chen_lee.mostly_ahead, ahead(BLSGD), YES),
+    (chen_lee.mostly_ahead, ahead(BLSGD, by=0.06), OPEN),  # beyond chance for one pair, not for one of 126
+    (chen_lee.mostly_ahead, ahead(BLSGD, lambda d, e: e > 0.15), YES),  # 12 of 18 cells
+    (chen_lee.mostly_ahead, lambda n, d, e: {"DP-SGD": 4.0, BLSGD: 2.0}.get(n, 0.0), YES),  # of all but one of seven
+    (chen_lee.mostly_ahead, ahead(BLSGD, lambda d, e: e < 0.5, by=-2), NO),
+    (chen_lee.mostly_ahead, ahead("DP-BLSGD, ours"), OPEN),
+    (lee_kifer.unstable_bank, ahead(AGD, lambda d, e: d != "bank" or e != 0.4, by=1), YES),
+    (lee_kifer.unstable_bank, lambda name, d, e: e, NO),
+    (lee_kifer.unstable_bank, ahead(AGD), OPEN),
+    (lee_kifer.bank_objective_falls, lambda name, d, e: -9 * e, YES),
+    (lee_kifer.bank_objective_falls, lambda name, d, e: 1.0 if e == 0.8 else -e, NO),
 ]
 
 
 @pytest.mark.parametrize("kind", [0, 1])
 @pytest.mark.parametrize(("check", "points", "verdict"), CASES)
 def test_statements_about_methods(monkeypatch, check, points, verdict, kind):
-    if check in (claims.unstable_bank, claims.bank_objective_falls):
+    if check in (lee_kifer.unstable_bank, lee_kifer.bank_objective_falls):
         ranked(monkeypatch, points, 1)
         assert check()[0] is verdict
     else:
@@ -90,17 +91,17 @@ def test_statements_about_methods(monkeypatch, check, points, verdict, kind):
 @pytest.mark.parametrize(
     ("check", "points", "verdict"),
     [
-        (claims.moments_win, ahead(claims.SGD_MA, lambda d, e: e == 1.6), YES),
-        (claims.moments_win, ahead("ObjPert 2012", lambda d, e: d == "bank"), NO),
-        (claims.moments_win, ahead(claims.SGD_MA, lambda d, e: e < 1.6), OPEN),
-        (claims.low_at_small, ahead(BLSGD, lambda d, e: e == 0.05), YES),
-        (claims.low_at_small, ahead("DP-SGD", lambda d, e: d == "bank"), NO),
-        (claims.decay_helps_somewhere, ahead("DP-BLSGD-AC, ours", lambda d, e: d == "ipums_br"), YES),
-        (claims.decay_helps_somewhere, ahead("DP-BLSGD, ours"), NO),
-        (claims.decay_helps_somewhere, ahead(AGD), OPEN),
-        (lambda: claims.beats_noisy_min(0, (BLSGD,)), ahead(BLSGD, lambda d, e: e > 0.15), YES),
-        (lambda: claims.beats_noisy_min(0, (BLSGD,)), ahead(AGD, lambda d, e: e > 0.15), NO),
-        (lambda: claims.beats_noisy_min(0, (BLSGD, "DP-BLGD, ours")), ahead("DP-BLGD, ours"), OPEN),
+        (lee_kifer.moments_win, ahead(lee_kifer.SGD_MA, lambda d, e: e == 1.6), YES),
+        (lee_kifer.moments_win, ahead("ObjPert 2012", lambda d, e: d == "bank"), NO),
+        (lee_kifer.moments_win, ahead(lee_kifer.SGD_MA, lambda d, e: e < 1.6), OPEN),
+        (chen_lee.low_at_small, ahead(BLSGD, lambda d, e: e == 0.05), YES),
+        (chen_lee.low_at_small, ahead("DP-SGD", lambda d, e: d == "bank"), NO),
+        (chen_lee.decay_helps_somewhere, ahead("DP-BLSGD-AC, ours", lambda d, e: d == "ipums_br"), YES),
+        (chen_lee.decay_helps_somewhere, ahead("DP-BLSGD, ours"), NO),
+        (chen_lee.decay_helps_somewhere, ahead(AGD), OPEN),
+        (lambda: chen_lee.beats_noisy_min(0, (BLSGD,)), ahead(BLSGD, lambda d, e: e > 0.15), YES),
+        (lambda: chen_lee.beats_noisy_min(0, (BLSGD,)), ahead(AGD, lambda d, e: e > 0.15), NO),
+        (lambda: chen_lee.beats_noisy_min(0, (BLSGD, "DP-BLGD, ours")), ahead("DP-BLGD, ours"), OPEN),
     ],
 )
 def test_statements_about_methods_of_logistic_regression(monkeypatch, check, points, verdict):
@@ -120,8 +121,8 @@ def test_close_to_the_best_objective(monkeypatch, above, verdict):
     def mean(dataset, configuration, epsilon):
         return 0.4 if configuration.startswith("not private") else 0.4 * (1 + above(dataset, float(epsilon)))
 
-    monkeypatch.setattr(claims, "all_folds", lambda measure: World(mean, 1e-4))
-    assert claims.near_best_objective()[0] is verdict
+    monkeypatch.setattr(measured, "all_folds", lambda measure: World(mean, 1e-4))
+    assert lee_kifer.near_best_objective()[0] is verdict
 
 
 def near(default, drop, limit=1.0):
@@ -132,28 +133,28 @@ def near(default, drop, limit=1.0):
 @pytest.mark.parametrize(
     ("check", "points", "verdict"),
     [
-        (claims.gamma_beyond, lambda p, v, e: 0.0, YES),
-        (claims.gamma_beyond, lambda p, v, e: float(v > 0.9 and e > 1), NO),
-        (claims.gamma_beyond, lambda p, v, e: 5.0 * (v < 0.25), YES),
-        (claims.gamma_up_to, lambda p, v, e: 0.3 * (v == 0.2), YES),
-        (claims.gamma_up_to, lambda p, v, e: 0.0, OPEN),
-        (claims.gamma_up_to, lambda p, v, e: -1.0 * (v == 0.2), NO),
-        (claims.splits_matter_less, lambda p, v, e: np.log(v) / e, YES),
-        (claims.splits_matter_less, lambda p, v, e: np.log(v) * e, NO),
-        (claims.moderate_loss_clips, lambda p, v, e: -5.0 * (v < 2), YES),
-        (claims.moderate_loss_clips, lambda p, v, e: 1.5 * (v == 3 and e == 0.4), NO),
+        (lee_kifer.gamma_beyond, lambda p, v, e: 0.0, YES),
+        (lee_kifer.gamma_beyond, lambda p, v, e: float(v > 0.9 and e > 1), NO),
+        (lee_kifer.gamma_beyond, lambda p, v, e: 5.0 * (v < 0.25), YES),
+        (lee_kifer.gamma_up_to, lambda p, v, e: 0.3 * (v == 0.2), YES),
+        (lee_kifer.gamma_up_to, lambda p, v, e: 0.0, OPEN),
+        (lee_kifer.gamma_up_to, lambda p, v, e: -1.0 * (v == 0.2), NO),
+        (lee_kifer.splits_matter_less, lambda p, v, e: np.log(v) / e, YES),
+        (lee_kifer.splits_matter_less, lambda p, v, e: np.log(v) * e, NO),
+        (lee_kifer.moderate_loss_clips, lambda p, v, e: -5.0 * (v < 2), YES),
+        (lee_kifer.moderate_loss_clips, lambda p, v, e: 1.5 * (v == 3 and e == 0.4), NO),
         (
-            claims.robust_settings,
+            lee_kifer.robust_settings,
             lambda p, v, e: near(60 if p == "splits" else 3, 3, 2.5)(v) if p != "gamma" else 0,
             YES,
         ),
-        (claims.robust_settings, lambda p, v, e: 2.0 * (p == "loss_clip" and v == 4), NO),
-        (lambda: claims.extremes_hurt("loss_clip", settings.EPSILONS), lambda p, v, e: near(3, 1, 4)(v), YES),
-        (lambda: claims.extremes_hurt("loss_clip", settings.EPSILONS), lambda p, v, e: -1.0 * (v == 0.5), NO),
-        (lambda: claims.extremes_hurt("loss_clip", settings.EPSILONS), lambda p, v, e: -1.0 * (v == 16), NO),
-        (lambda: claims.extremes_hurt("loss_clip", (0.1,)), lambda p, v, e: near(3, 0.1, 4)(v), NO),
-        (claims.steps_matter, lambda p, v, e: 2.0 * (v == 250), YES),
-        (claims.steps_matter, lambda p, v, e: 0.5 * (v == 250), NO),
+        (lee_kifer.robust_settings, lambda p, v, e: 2.0 * (p == "loss_clip" and v == 4), NO),
+        (lambda: lee_kifer.extremes_hurt("loss_clip", settings.EPSILONS), lambda p, v, e: near(3, 1, 4)(v), YES),
+        (lambda: lee_kifer.extremes_hurt("loss_clip", settings.EPSILONS), lambda p, v, e: -1.0 * (v == 0.5), NO),
+        (lambda: lee_kifer.extremes_hurt("loss_clip", settings.EPSILONS), lambda p, v, e: -1.0 * (v == 16), NO),
+        (lambda: lee_kifer.extremes_hurt("loss_clip", (0.1,)), lambda p, v, e: near(3, 0.1, 4)(v), NO),
+        (lee_kifer.steps_matter, lambda p, v, e: 2.0 * (v == 250), YES),
+        (lee_kifer.steps_matter, lambda p, v, e: 0.5 * (v == 250), NO),
     ],
 )
 def test_statements_about_settings(monkeypatch, check, points, verdict):
@@ -161,41 +162,41 @@ def test_statements_about_settings(monkeypatch, check, points, verdict):
         return 80 + points(parameter, float(value), float(epsilon))
 
     world = World(mean)
-    monkeypatch.setattr(claims, "settings_folds", lambda: world)
+    monkeypatch.setattr(measured, "settings_folds", lambda: world)
     assert check()[0] is verdict
 
 
 @pytest.mark.parametrize(
     ("check", "points", "verdict"),
     [
-        (lambda: claims.robust("shrink"), lambda p, v, e: 5.0 * (e < 0.1 and v == "0.8"), YES),
-        (lambda: claims.robust("shrink"), lambda p, v, e: 2.0 * (v == "0.8"), NO),
-        (lambda: claims.best_at("shrink", "0.8"), lambda p, v, e: 1.0 * (v == "0.8"), YES),
-        (lambda: claims.best_at("shrink", "0.8"), lambda p, v, e: 1.0 * (v == "0.7"), NO),
-        (lambda: claims.best_at("shrink", "0.8"), lambda p, v, e: 0.0, OPEN),
-        (claims.laplace_better, lambda p, v, e: 0.5 * (v == "laplace"), YES),
-        (claims.laplace_better, lambda p, v, e: 0.5 * (v == "gaussian") * (e < 0.1), NO),
-        (claims.rate_too_small, lambda p, v, e: -1.0 * (v == "0.01") * (e < 0.1), YES),
-        (claims.rate_too_small, lambda p, v, e: 0.0, NO),
-        (claims.rate_too_small, lambda p, v, e: -2.0 * (v == "0.01"), NO),
-        (claims.angle_helps, lambda p, v, e: 1.0 * (v == "angle"), YES),
-        (claims.angle_helps, lambda p, v, e: 1.0 * (v == "always"), NO),
-        (claims.clips_decay, lambda p, v, e: 1.0 * (v == "0.05") * (e < 0.1), YES),
-        (claims.clips_decay, lambda p, v, e: 1.0 * (v == "0.2") * (e < 0.1), YES),
-        (claims.clips_decay, lambda p, v, e: 1.0 * (v == "0.05"), NO),
-        (claims.clips_decay, lambda p, v, e: -1.0 * (v != "0.0"), NO),
-        (claims.fewer_evaluations, lambda p, v, e: 200.0 * (v == "1.0") * (p != "accuracy"), YES),
-        (claims.fewer_evaluations, lambda p, v, e: 10.0 * (v == "1.0") * (p != "accuracy"), NO),
-        (claims.fewer_evaluations, lambda p, v, e: 200.0 * (v == "1.0"), NO),
+        (lambda: chen_lee.robust("shrink"), lambda p, v, e: 5.0 * (e < 0.1 and v == "0.8"), YES),
+        (lambda: chen_lee.robust("shrink"), lambda p, v, e: 2.0 * (v == "0.8"), NO),
+        (lambda: chen_lee.best_at("shrink", "0.8"), lambda p, v, e: 1.0 * (v == "0.8"), YES),
+        (lambda: chen_lee.best_at("shrink", "0.8"), lambda p, v, e: 1.0 * (v == "0.7"), NO),
+        (lambda: chen_lee.best_at("shrink", "0.8"), lambda p, v, e: 0.0, OPEN),
+        (chen_lee.laplace_better, lambda p, v, e: 0.5 * (v == "laplace"), YES),
+        (chen_lee.laplace_better, lambda p, v, e: 0.5 * (v == "gaussian") * (e < 0.1), NO),
+        (chen_lee.rate_too_small, lambda p, v, e: -1.0 * (v == "0.01") * (e < 0.1), YES),
+        (chen_lee.rate_too_small, lambda p, v, e: 0.0, NO),
+        (chen_lee.rate_too_small, lambda p, v, e: -2.0 * (v == "0.01"), NO),
+        (chen_lee.angle_helps, lambda p, v, e: 1.0 * (v == "angle"), YES),
+        (chen_lee.angle_helps, lambda p, v, e: 1.0 * (v == "always"), NO),
+        (chen_lee.clips_decay, lambda p, v, e: 1.0 * (v == "0.05") * (e < 0.1), YES),
+        (chen_lee.clips_decay, lambda p, v, e: 1.0 * (v == "0.2") * (e < 0.1), YES),
+        (chen_lee.clips_decay, lambda p, v, e: 1.0 * (v == "0.05"), NO),
+        (chen_lee.clips_decay, lambda p, v, e: -1.0 * (v != "0.0"), NO),
+        (chen_lee.fewer_evaluations, lambda p, v, e: 200.0 * (v == "1.0") * (p != "accuracy"), YES),
+        (chen_lee.fewer_evaluations, lambda p, v, e: 10.0 * (v == "1.0") * (p != "accuracy"), NO),
+        (chen_lee.fewer_evaluations, lambda p, v, e: 200.0 * (v == "1.0"), NO),
     ],
 )
 def test_statements_about_the_line_search(monkeypatch, check, points, verdict):
     def folds_of(measure):
         return World(
-            lambda p, value, e: 80 + points(p if check is not claims.fewer_evaluations else measure, value, float(e))
+            lambda p, value, e: 80 + points(p if check is not chen_lee.fewer_evaluations else measure, value, float(e))
         )
 
-    monkeypatch.setattr(line_search, "folds_of", folds_of)
+    monkeypatch.setattr(measured, "line_search_folds", folds_of)
     assert check()[0] is verdict
 
 
@@ -232,17 +233,17 @@ def reversed_there(method, seed):
 @pytest.mark.parametrize(
     ("check", "otherwise"),
     [
-        (claims.short_step_wins, NO),
-        (claims.short_step_may_fail, NO),
-        (claims.two_phases_always, NO),
-        (claims.few_hessians, NO),
-        (lambda: claims.faster("OPT-LS", "OPT"), NO),
-        (lambda: claims.faster("OPT-B", "OPT"), NO),
+        (lowy_gao.short_step_wins, NO),
+        (lowy_gao.short_step_may_fail, NO),
+        (lowy_gao.two_phases_always, NO),
+        (lowy_gao.few_hessians, NO),
+        (lambda: lowy_gao.faster("OPT-LS", "OPT"), NO),
+        (lambda: lowy_gao.faster("OPT-B", "OPT"), NO),
     ],
 )
 def test_statements_about_second_order_descent(monkeypatch, check, otherwise, holds):
     rows = second_order_rows(of_paper if holds else reversed_there)
-    monkeypatch.setattr(claims.second_order, "read", lambda: rows)
+    monkeypatch.setattr(measured, "second_order_rows", lambda: Rows(rows))
     assert check()[0] is (YES if holds else otherwise)
 
 
@@ -251,17 +252,17 @@ def test_the_short_step_is_compared_on_the_main_tables_of_the_paper(monkeypatch)
     for row in rows:
         if row["dataset"] == "ijcnn1" and row["method"] == "OPT":
             row["seconds"] = "0.1"
-    monkeypatch.setattr(claims.second_order, "read", lambda: rows)
-    assert claims.faster("OPT-LS", "OPT")[0] is YES
+    monkeypatch.setattr(measured, "second_order_rows", lambda: Rows(rows))
+    assert lowy_gao.faster("OPT-LS", "OPT")[0] is YES
 
 
 def test_what_needs_both_to_end_looks_only_where_they_do(monkeypatch):
     rows = second_order_rows(of_paper)
-    monkeypatch.setattr(claims.second_order, "read", lambda: rows)
-    assert claims.faster_than_regions()[0] is YES
-    assert claims.fewer_iterations()[0] is YES
+    monkeypatch.setattr(measured, "second_order_rows", lambda: Rows(rows))
+    assert lowy_gao.faster_than_regions()[0] is YES
+    assert lowy_gao.fewer_iterations()[0] is YES
     rows = second_order_rows(reversed_there)  # 2OPT-LS never ends with every seed
-    for check in (claims.faster_than_regions, claims.fewer_iterations):
+    for check in (lowy_gao.faster_than_regions, lowy_gao.fewer_iterations):
         with pytest.raises(NotMeasured):
             check()
 
@@ -274,8 +275,8 @@ def test_bounds_are_compared_with_what_chance_leaves(monkeypatch):
             self.excess = excess
 
     for excess, verdict in ((0.5, YES), (0.9, OPEN), (1.1, OPEN), (1.9, NO)):
-        monkeypatch.setattr(claims.output_risk, "read", lambda excess=excess: [Line(0.1), Line(excess)])
-        assert claims.bounds_hold()[0] is verdict
+        monkeypatch.setattr(measured, "bound_lines", lambda excess=excess: [Line(0.1), Line(excess)])
+        assert lowy_gao.bounds_hold()[0] is verdict
 
 
 @pytest.mark.parametrize(("power", "verdict"), [(-2.0, YES), (-1.5, NO), (-2.1, OPEN)])
@@ -285,24 +286,25 @@ def test_a_rate_is_a_slope(monkeypatch, power, verdict):
         for n in (1000, 2000, 4000, 8000)
     ]
     problem = SimpleNamespace(name="smooth, strongly convex")
-    monkeypatch.setattr(claims.output_risk, "sweeps", lambda read: [(problem, "empirical", 0.0, "n", lines)])
-    assert claims.rate_of_square()[0] is verdict
+    monkeypatch.setattr(lowy_gao.output_risk, "sweeps", lambda read: [(problem, "empirical", 0.0, "n", lines)])
+    assert lowy_gao.rate_of_square()[0] is verdict
 
 
-def test_too_few_rows_are_said_to_be(monkeypatch, tmp_path):
+def test_too_few_rows_are_said_to_be(monkeypatch):
     """One repeat of the settings: nothing there is confirmed or denied by chance, and the report is written."""
-    monkeypatch.setattr(claims, "RESULTS", tmp_path)
-    kept = [row for row in settings.TABLE.rows() if row["repeat"] == "0" and row["fold"] == "0"]
-    monkeypatch.setattr(claims, "settings_folds", lambda: by_fold(kept, settings.KEY[:4], "accuracy"))
+    kept = settings.TABLE.rows().where(repeat=0, fold=0)
+    monkeypatch.setattr(measured, "settings_folds", lambda: kept.folds(settings.CELL, "accuracy"))
+    said = {}
+    monkeypatch.setattr(claims, "write", lambda name, **values: said.update(values))
     claims.report()
-    lines = (tmp_path / "claims.md").read_text().splitlines()
+    lines = said["table"].splitlines()
     about = [line for line in lines if "Fig. 1a: the number of splits" in line or "Fig. 1d: 2 <=" in line]
     assert "not testable here" in about[0]
     assert "undecided" in about[1]
 
 
 def test_every_claim_is_of_a_cell_that_exists():
-    assert {*claims.LEE_KIFER, *claims.CHEN_LEE, *claims.PROPOSED} <= METHODS.keys()
-    assert len(claims.CELLS) == len(DATASETS) * len(EPSILONS)
+    assert {*lee_kifer.LEE_KIFER, *chen_lee.CHEN_LEE, *chen_lee.PROPOSED} <= METHODS.keys()
+    assert len(cells.CELLS) == len(DATASETS) * len(EPSILONS)
     texts = [claim.text for claim in claims.CLAIMS]
     assert len(set(texts)) == len(texts)

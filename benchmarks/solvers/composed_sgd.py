@@ -9,12 +9,18 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpsk.data import PrivateData
-from dpsk.estimators.classifier import PrivateClassifier
-from dpsk.estimators.probabilities import loss_named
-from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Sampling, conversions
-from dpsk.privacy.currencies import single_row_only
-from dpsk.solvers.sgd import SGD
+from ..inside import (
+    SGD,
+    Budget,
+    BudgetExhausted,
+    GaussianCost,
+    PrivateClassifier,
+    PrivateData,
+    Sampling,
+    conversions,
+    loss_named,
+    single_row_only,
+)
 
 __all__ = ["SGDMA", "AdvancedComposition", "EqualSteps", "MomentsAccountant", "SGDAdv"]
 

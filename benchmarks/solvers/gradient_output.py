@@ -15,9 +15,7 @@ import math
 import numpy as np
 from scipy.special import logsumexp
 
-from dpsk.losses import MarginLoss
-from dpsk.privacy.conversions import gaussian_mu
-
+from ..inside import MarginLoss, gaussian_mu
 from .unit_rows import UnitRowsClassifier
 
 __all__ = ["OutputGradientDescent", "PermutedGradientDescent", "RandomizedSensitivity", "sensitivities"]

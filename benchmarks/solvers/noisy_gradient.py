@@ -10,10 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsk.mechanisms import Gaussian, SymmetricGaussian
-from dpsk.privacy import BudgetExhausted
-from dpsk.queries import GradientSum, HessianSum
-from dpsk.solvers.second_order import Constants, SecondOrder
+from ..inside import BudgetExhausted, Constants, Gaussian, GradientSum, HessianSum, SecondOrder, SymmetricGaussian
 
 __all__ = ["NoisyGradient"]
 

@@ -7,13 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsk.data import PrivateData, Query
-from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
-from dpsk.estimators.classifier import PrivateClassifier
-from dpsk.estimators.probabilities import loss_named
-from dpsk.losses import MarginLoss
-from dpsk.mechanisms import ArgMin, Sensitivity
-from dpsk.privacy import Budget
+from ..inside import (
+    ArgMin,
+    Budget,
+    MarginLoss,
+    PrivateClassifier,
+    PrivateData,
+    Query,
+    Sensitivity,
+    check_clip,
+    loss_named,
+    power_of_two_above,
+    weights_on_grid,
+)
 
 __all__ = ["LossesAmong", "PrivGene", "PrivGeneClassifier"]
 

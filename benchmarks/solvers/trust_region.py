@@ -12,10 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpsk.mechanisms import Gaussian, SymmetricGaussian
-from dpsk.privacy import BudgetExhausted
-from dpsk.queries import GradientSum, HessianSum
-from dpsk.solvers.second_order import Constants
+from ..inside import BudgetExhausted, Constants, Gaussian, GradientSum, HessianSum, SymmetricGaussian
 
 __all__ = ["TrustRegion", "trust_region_step"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from dpsk.losses import HuberHinge, Logistic, MarginLoss
+from ..inside import HuberHinge, Logistic, MarginLoss
 
 __all__ = ["UnitRowsClassifier", "unit_rows"]
 

@@ -1,0 +1,148 @@
+"""What the benchmarks use of the inside of dpsk: everything that is not in ``dpsk`` itself is imported here.
+
+A true gradient or a number of passes is nobody's to see. They are seen here, behind the door, for public data alone.
+"""
+
+# ruff: noqa: F401
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest import mock
+
+import numpy as np
+
+from dpsk.data import ArrayRows, PrivateData, Query, compact
+from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
+from dpsk.data.stored import blocks_of
+from dpsk.estimators.base import PrivateClassifier
+from dpsk.estimators.default import PRECISE
+from dpsk.estimators.linear import loss_named
+from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
+from dpsk.mechanisms import (
+    ArgMin,
+    Gaussian,
+    Laplace,
+    NoisyMin,
+    NormGamma,
+    PermuteAndFlip,
+    SeededBits,
+    Sensitivity,
+    SymmetricGaussian,
+    SystemBits,
+    bits_for,
+)
+from dpsk.mechanisms.exact import rounded_gaussian
+from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
+from dpsk.model_selection.runs import Space
+from dpsk.penalties import L2, Bounded
+from dpsk.privacy import (
+    ZCDP,
+    Budget,
+    BudgetExhausted,
+    GaussianCost,
+    GaussianDP,
+    Ledger,
+    Sampling,
+    best_order,
+    conversions,
+)
+from dpsk.privacy.conversions import gaussian_mu, paper_mu
+from dpsk.privacy.currencies import single_row_only
+from dpsk.privacy.repetition import BestOf, Law
+from dpsk.queries import AttackedSum, GradientSum, HessianSum, LossesAlong, RegularizedSum, TiltedSum
+from dpsk.queries.objectives import SumOverRows
+from dpsk.solvers import gradient_descent, output_perturbation, run, standardization
+from dpsk.solvers.adaptive_gradient import AdaptiveGradient
+from dpsk.solvers.output_perturbation import strength
+from dpsk.solvers.second_order import Constants, SecondOrder
+from dpsk.solvers.sgd import SGD
+
+CANDIDATES = AdaptiveGradient().candidates
+"""How many steps DP-AGD chooses from."""
+
+
+def adaptive_fit(X, y, epsilon: float, loss: Loss, n_classes: int = 2) -> dict[str, int]:
+    """Fit DP-AGD without an estimator around it; return the number of releases of each kind."""
+    rows = ArrayRows(X, y, n_classes=n_classes if n_classes > 2 else None)
+    data = PrivateData(rows, Ledger(Budget.of(epsilon, 1e-6)), SystemBits())
+    shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
+    run(AdaptiveGradient(), data, loss, L2(1e-3, free_intercept=True), shape)
+    return counts(data.report().releases)
+
+
+def counts(releases) -> dict[str, int]:
+    """Return the number of releases of each kind."""
+    found: dict[str, int] = {}
+    for release in releases:
+        found[release.label] = found.get(release.label, 0) + release.count
+    return found
+
+
+def _sums(loss, w, chunk) -> np.ndarray:
+    """Return the sums of gradients and of losses over some rows, nothing clipped, in multiples of 2^-30."""
+    scores = chunk.scores(w)
+    rows = chunk.dense(slice(None)) * chunk.scale[:, None]
+    values = np.append(loss.derivative(scores, chunk.y) @ rows, loss.value(scores, chunk.y).sum())
+    return np.rint(values * 2.0**30).astype(np.int64)
+
+
+@contextmanager
+def seen_gradients() -> Iterator[list[tuple[float, float, float, float]]]:
+    """Note of every gradient that is released: its true norm, its norm, that of its noise, and the loss there."""
+    measure, release = PrivateData.measure, PrivateData.release
+    queries: dict[int, GradientSum] = {}
+    seen: list[tuple[float, float, float, float]] = []
+
+    def watched_measure(data, query):
+        sealed = measure(data, query)
+        if isinstance(query, GradientSum):
+            queries[id(sealed)] = query
+        return sealed
+
+    def watched_release(data, sealed, mechanism):
+        released = release(data, sealed, mechanism)
+        if isinstance(mechanism, Gaussian) and (query := queries.get(id(sealed))) is not None:
+            n, w = data.n_rows, query.w
+            *gradient, loss = data._rows.total(functools.partial(_sums, query.loss, w)) * 2.0**-30 / n
+            noise = sealed.sensitivity.l2 * sealed.unit / mechanism.mu * math.sqrt(w.size) / n
+            seen.append((float(np.linalg.norm(gradient)), float(np.linalg.norm(released)) / n, noise, loss))
+        return released
+
+    measured = mock.patch.object(PrivateData, "measure", watched_measure)
+    released = mock.patch.object(PrivateData, "release", watched_release)
+    with measured, released:
+        yield seen
+
+
+@contextmanager
+def counted_passes() -> Iterator[dict[str, int]]:
+    """Count the passes of perturbed objectives, of which a model says nothing."""
+    found = {"gradient": 0, "losses": 0, "Hessian": 0}
+    of_losses, hessians = SumOverRows._of_losses, SumOverRows.hessians
+
+    def counted_losses(self, *at):
+        found["gradient"] += 1
+        return of_losses(self, *at)
+
+    def counted_hessians(self, *at):
+        found["Hessian"] += 1
+        return hessians(self, *at)
+
+    losses = mock.patch.object(SumOverRows, "_of_losses", counted_losses)
+    with losses, mock.patch.object(SumOverRows, "hessians", counted_hessians):
+        yield found
+
+
+@contextmanager
+def with_constants(modules, constants: dict[str, object]) -> Iterator[None]:
+    """Let a default rule have other constants."""
+    with ExitStack() as changed:
+        for name, value in constants.items():
+            for module in modules:
+                if hasattr(module, name):
+                    changed.enter_context(mock.patch.object(module, name, value))
+        yield
