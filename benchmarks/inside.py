@@ -15,12 +15,12 @@ from unittest import mock
 
 import numpy as np
 
-from dpsk.data import ArrayRows, PrivateData, Query, compact
+from dpsk.data import ArrayRows, Compact, PrivateData, Query, RowMap
+from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
-from dpsk.data.stored import blocks_of
-from dpsk.estimators.base import PrivateClassifier
-from dpsk.estimators.default import PRECISE
-from dpsk.estimators.linear import loss_named
+from dpsk.encodings import LinearEncoding, standardization
+from dpsk.estimators import LossNamed, Plan, PrivateClassifier, l2_of, with_parameters_of
+from dpsk.estimators.default_classifiers import PRECISE
 from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
 from dpsk.mechanisms import (
     ArgMin,
@@ -35,9 +35,12 @@ from dpsk.mechanisms import (
     SystemBits,
     bits_for,
 )
-from dpsk.mechanisms.exact import rounded_gaussian
+from dpsk.mechanisms.samplers import rounded_gaussian
+from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
+from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
+from dpsk.objectives import Linear, LinearObjective
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import (
     ZCDP,
@@ -53,9 +56,8 @@ from dpsk.privacy import (
 from dpsk.privacy.conversions import gaussian_mu, paper_mu
 from dpsk.privacy.currencies import single_row_only
 from dpsk.privacy.repetition import BestOf, Law
-from dpsk.queries import AttackedSum, GradientSum, HessianSum, LossesAlong, RegularizedSum, TiltedSum
-from dpsk.queries.objectives import SumOverRows
-from dpsk.solvers import gradient_descent, output_perturbation, run, standardization
+from dpsk.queries import GradientSum, HessianSum, LossesAlong
+from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 from dpsk.solvers.output_perturbation import strength
 from dpsk.solvers.second_order import Constants, SecondOrder
@@ -67,10 +69,10 @@ CANDIDATES = AdaptiveGradient().candidates
 
 def adaptive_fit(X, y, epsilon: float, loss: Loss, n_classes: int = 2) -> dict[str, int]:
     """Fit DP-AGD without an estimator around it; return the number of releases of each kind."""
-    rows = ArrayRows(X, y, n_classes=n_classes if n_classes > 2 else None)
+    rows = ArrayRows(X, y, RowMap(n_classes=n_classes if n_classes > 2 else None))
     data = PrivateData(rows, Ledger(Budget.of(epsilon, 1e-6)), SystemBits())
     shape = (data.n_parameters,) if n_classes == 2 else (data.n_parameters, n_classes)
-    run(AdaptiveGradient(), data, loss, L2(1e-3, free_intercept=True), shape)
+    run(AdaptiveGradient(), data, LinearObjective(loss, L2(1e-3, free_intercept=True), shape))
     return counts(data.report().releases)
 
 

@@ -31,6 +31,7 @@ from ..inside import (
     NormGamma,
     PermuteAndFlip,
     PrivateData,
+    RowMap,
     Sensitivity,
     Softmax,
     SystemBits,
@@ -75,7 +76,7 @@ def of_rows(name: str, X: np.ndarray, y: np.ndarray, rng: np.random.Generator) -
 
 
 def of_classes(X: np.ndarray, rng: np.random.Generator) -> Iterator[Case]:
-    rows, stored = ArrayRows(X, rng.integers(5, size=ROWS), n_classes=5), np.asfortranarray(X)
+    rows, stored = ArrayRows(X, rng.integers(5, size=ROWS), RowMap(n_classes=5)), np.asfortranarray(X)
     W, R = rng.normal(size=(COLUMNS + 1, 5)), rng.normal(size=(ROWS, 5))
     yield (
         "GradientSum, softmax of 5, dense", "X @ W and X.T @ R",

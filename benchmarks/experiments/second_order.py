@@ -28,8 +28,10 @@ from ..inside import (
     Budget,
     Constants,
     Ledger,
+    LinearObjective,
     Logistic,
     PrivateData,
+    RowMap,
     Sampling,
     SecondOrder,
     SeededBits,
@@ -66,7 +68,7 @@ def problem(dataset: str, folder: Path | None):
     """Return rows behind no door yet, and the same as arrays for the un-noised facts that are reported."""
     X, y = load(dataset, folder)
     X = np.asarray(X) * np.minimum(1, NORMS[dataset] / np.linalg.norm(X, axis=1))[:, None]
-    return ArrayRows(X, y, fit_intercept=False, data_norm=NORMS[dataset]), X, y
+    return ArrayRows(X, y, RowMap(fit_intercept=False, data_norm=NORMS[dataset])), X, y
 
 
 def solver_of(method: str, loss, penalty, longest: float, eps_g: float, eps_h: float, epsilon: float):
@@ -99,11 +101,12 @@ def measure(folder: Path | None, *key) -> tuple[str, ...] | None:
     loss, penalty, tolerances = OBJECTIVES[objective]
     solver, budget = solver_of(method, loss, penalty, NORMS[dataset], eps_g, tolerances[eps_g], epsilon)
     data = PrivateData(rows, Ledger(budget), SeededBits(seed))
-    returned = []
+    problem_at = LinearObjective(loss, penalty, (data.n_parameters,))
     with threadpool_limits(1):
         start = time.perf_counter()
-        w = run(solver, data, loss, penalty, (data.n_parameters,), None, returned.append)
+        result = run(solver, data, problem_at)
         seconds = time.perf_counter() - start
+    w, known = result.w, result.diagnostics.attributes
     scores = X @ w
     value = loss.value(scores, y).mean() + penalty.value(w)
     gradient = np.linalg.norm(X.T @ loss.derivative(scores, y) / len(y) + penalty.gradient(w))
@@ -111,7 +114,7 @@ def measure(folder: Path | None, *key) -> tuple[str, ...] | None:
     counts = {"gradient": 0, "Hessian": 0, "search": 0}
     for release in data.report().releases:
         counts[release.label] += release.count
-    reached = int(getattr(returned[0], "reached", returned[0]))
+    reached = int(known["certificate"].reached if "certificate" in known else known["reached"])
     numbers = (f"{value:.6f}", f"{gradient:.6f}", f"{np.linalg.eigvalsh(hessian)[0]:.6f}", f"{seconds:.4f}")
     return str(reached), *numbers, *map(str, counts.values())
 

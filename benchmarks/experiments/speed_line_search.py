@@ -12,7 +12,7 @@ from dpsk import DPLineSearchClassifier
 
 from ..experiment import write
 from ..folds import cached
-from ..inside import ArrayRows, compact
+from ..inside import ArrayRows, Compact, RowMap
 from ..table import Table
 from ..timing import median, seconds
 
@@ -35,7 +35,7 @@ def one(stored, y, rate: float, search: str) -> tuple[float, ...]:
     collect = median(lambda: stored[indices], 5) if rate < 1 else 0.0
     product, back, power = (median(f, 5) for f in (lambda: part @ w, lambda: part.T @ r, lambda: np.exp(r)))
     signs = np.where(y == y[0], 1.0, -1.0)
-    set_up = median(lambda: ArrayRows(compact(stored), signs, row_major=True), 3)
+    set_up = median(lambda: ArrayRows(Compact.of(stored), signs, RowMap(row_major=True)), 3)
     model = DPLineSearchClassifier(1.0, 1e-6, sampling_rate=rate, search=search)
     took = seconds(lambda: model.fit(stored, y))
     passes, releases = model.evaluations_, model.privacy_spent_.releases

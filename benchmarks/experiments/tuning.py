@@ -15,7 +15,7 @@ from dpsk import DPGradientDescentClassifier, OutputPerturbationLogisticRegressi
 
 from ..experiment import write
 from ..folds import fitted, fold_of, seed_of
-from ..inside import gradient_descent, output_perturbation, standardization, with_constants
+from ..inside import gradient_descent, output_perturbation, precision, standardization, with_constants
 from ..table import Table
 
 # data, epsilon, delta
@@ -33,7 +33,7 @@ TASKS = (
     ("digits", 8.0, 1e-5),
 )
 RULES = {
-    "tuning": (DPGradientDescentClassifier, (gradient_descent, standardization)),
+    "tuning": (DPGradientDescentClassifier, (gradient_descent, precision, standardization)),
     "tuning_output": (OutputPerturbationLogisticRegression, (output_perturbation,)),
 }
 # constants are in capitals, parameters of the estimator are not

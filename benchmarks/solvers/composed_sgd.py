@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,12 +14,16 @@ from ..inside import (
     Budget,
     BudgetExhausted,
     GaussianCost,
+    Linear,
+    LinearEncoding,
+    LossNamed,
+    Plan,
     PrivateClassifier,
-    PrivateData,
     Sampling,
     conversions,
-    loss_named,
+    l2_of,
     single_row_only,
+    with_parameters_of,
 )
 
 __all__ = ["SGDMA", "AdvancedComposition", "EqualSteps", "MomentsAccountant", "SGDAdv"]
@@ -122,65 +126,27 @@ class AllMoments(MomentsAccountant):
     moments = (*range(1, 33), *(int(32 * 1.15**i) for i in range(1, 42)))
 
 
-@dataclass(frozen=True)
-class PlannedSGD:
-    """DP-SGD whose batches and noise are those of the currency that its budget is kept in."""
-
-    steps: int
-    learning_rate: float
-    gradient_clip: float
-    average: float
-
-    def iterates(self, data: PrivateData, loss, penalty, shape) -> Iterator[np.ndarray]:
-        plan = data.currency
-        known = {name: getattr(self, name) for name in ("steps", "learning_rate", "gradient_clip", "average")}
-        solver = SGD(Sampling(plan.rate), noise_multiplier=plan.noise_multiplier, **known)
-        yield from solver.iterates(data, loss, penalty, shape)
-
-
 class _ComposedSGD(PrivateClassifier):
-    """Batches of sqrt(n) rows on average; subclasses say how they add up."""
+    """DP-SGD on batches of sqrt(n) rows on average; subclasses say how they add up."""
 
-    rho, fit_intercept, data_norm, bounds, standardize, classes = None, True, None, None, None, None
-    adjacency, ledger, verbose = "zero-out", None, 0
-    _row_major = True
-    _currency_type: type[EqualSteps]
+    loss: str = "log_loss"
+    alpha: float = 1e-3
+    steps: int = 500
+    learning_rate: float = 1.0
+    gradient_clip: float = 1.0
+    average: float = 0.5
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        delta=1e-6,
-        *,
-        loss="log_loss",
-        alpha=1e-3,
-        steps=500,
-        learning_rate=1.0,
-        gradient_clip=1.0,
-        average=0.5,
-        random_state=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.alpha = alpha
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.gradient_clip = gradient_clip
-        self.average = average
-        self.random_state = random_state
+    _currency_type: ClassVar[type[EqualSteps]]
 
-    def _budget(self, facts=None):
+    def _plan(self, facts):
         whole = Budget.of(self.epsilon, self.delta)  # or its error
-        if facts is None:
-            return whole
         plan = self._currency_type.plan(1 / math.sqrt(facts.n_rows), self.steps, whole.epsilon, whole.delta)
-        return Budget(whole.epsilon, whole.delta, plan, float(self.steps))
-
-    def _loss(self, n_classes):
-        return loss_named(self.loss, n_classes)
-
-    def _solver(self):
-        return PlannedSGD(self.steps, self.learning_rate, self.gradient_clip, self.average)
+        return Plan(
+            with_parameters_of(self, SGD, sampling=Sampling(plan.rate), noise_multiplier=plan.noise_multiplier),
+            Linear(LossNamed(self.loss), l2_of(self)),
+            with_parameters_of(self, LinearEncoding, row_major=True),
+            Budget(whole.epsilon, whole.delta, plan, float(self.steps)),
+        )
 
 
 class SGDAdv(_ComposedSGD):
@@ -198,32 +164,7 @@ class SGDMA(_ComposedSGD):
     ``all_moments=True`` goes beyond the 32 moments of its time, without which a small epsilon cannot be promised.
     """
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        delta=1e-6,
-        *,
-        loss="log_loss",
-        alpha=1e-3,
-        steps=500,
-        learning_rate=1.0,
-        gradient_clip=1.0,
-        average=0.5,
-        all_moments=False,
-        random_state=None,
-    ):
-        super().__init__(
-            epsilon,
-            delta,
-            loss=loss,
-            alpha=alpha,
-            steps=steps,
-            learning_rate=learning_rate,
-            gradient_clip=gradient_clip,
-            average=average,
-            random_state=random_state,
-        )
-        self.all_moments = all_moments
+    all_moments: bool = False
 
     @property
     def _currency_type(self):

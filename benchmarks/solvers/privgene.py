@@ -10,15 +10,21 @@ import numpy as np
 from ..inside import (
     ArgMin,
     Budget,
+    Linear,
+    LinearEncoding,
+    LossNamed,
     MarginLoss,
+    Plan,
     PrivateClassifier,
     PrivateData,
     Query,
     Sensitivity,
+    Solver,
     check_clip,
-    loss_named,
+    l2_of,
     power_of_two_above,
     weights_on_grid,
+    with_parameters_of,
 )
 
 __all__ = ["LossesAmong", "PrivGene", "PrivGeneClassifier"]
@@ -74,7 +80,7 @@ class LossesAmong(Query):
 
 
 @dataclass(frozen=True)
-class PrivGene:
+class PrivGene(Solver):
     """Generations of candidates; the exponential mechanism chooses who lives.
 
     A generation holds two children for every weight: the parents crossed over at that weight, which is then moved up or
@@ -91,9 +97,10 @@ class PrivGene:
     shrink: float = 0.95
     batch_size: int | None = None
 
-    def iterates(self, data: PrivateData, loss, penalty, shape) -> Iterator[np.ndarray]:
+    def iterates(self, data: PrivateData, objective) -> Iterator[np.ndarray]:
+        loss, penalty, shape = objective.loss, objective.penalty, objective.shape
         generations = max(1, round(data.n_rows * data.budget.epsilon / self.pace))
-        choose = ArgMin.priced(data.remaining / (generations * self.parents) * (1 - 1e-9), data.currency)
+        choose = ArgMin.priced(data.share(generations * self.parents, solved=True), data.currency)
         chosen, scale = [np.zeros(shape)] * self.parents, self.scale
         for _ in range(generations):
             points = self.children(chosen[0], chosen[-1], scale)
@@ -131,35 +138,13 @@ class PrivGeneClassifier(PrivateClassifier):
     leaves (zero-out). Mini-batches of ``batch_size`` rows claim no amplification.
     """
 
-    rho, fit_intercept, data_norm, bounds, standardize, classes = None, True, None, None, None, None
-    adjacency, ledger, verbose = "zero-out", None, 0
+    loss: str = "log_loss"
+    alpha: float = 1e-3
+    pace: float = 800.0
+    parents: int = 1
+    batch_size: int | None = None
 
-    def __init__(
-        self,
-        epsilon=1.0,
-        delta=1e-6,
-        *,
-        loss="log_loss",
-        alpha=1e-3,
-        pace=800.0,
-        parents=1,
-        batch_size=None,
-        random_state=None,
-    ):
-        self.epsilon = epsilon
-        self.delta = delta
-        self.loss = loss
-        self.alpha = alpha
-        self.pace = pace
-        self.parents = parents
-        self.batch_size = batch_size
-        self.random_state = random_state
-
-    def _budget(self, facts=None):
-        return Budget.of(self.epsilon, self.delta)
-
-    def _loss(self, n_classes):
-        return loss_named(self.loss, n_classes)
-
-    def _solver(self):
-        return PrivGene(self.pace, parents=self.parents, batch_size=self.batch_size)
+    def _plan(self, facts):
+        solver = with_parameters_of(self, PrivGene)
+        objective = Linear(LossNamed(self.loss), l2_of(self))
+        return Plan(solver, objective, with_parameters_of(self, LinearEncoding), Budget.of(self.epsilon, self.delta))

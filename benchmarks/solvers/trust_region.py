@@ -12,40 +12,40 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..inside import BudgetExhausted, Constants, Gaussian, GradientSum, HessianSum, SymmetricGaussian
+from ..inside import BudgetExhausted, Constants, Diagnostics, Gaussian, Solver, SymmetricGaussian
 
 __all__ = ["TrustRegion", "trust_region_step"]
 
 
 @dataclass(frozen=True)
-class TrustRegion:
+class TrustRegion(Solver):
     """T = 6 sqrt(M) f(0) / eps_g^(3/2) iterations of radius sqrt(eps_g / M), half the budget for each derivative."""
 
     eps_g: float
     eps_h: float
     longest: float
 
-    def iterates(self, data, loss, penalty, shape):
-        known = Constants.of(loss, penalty, self.longest)
+    def iterates(self, data, objective):
+        penalty, known = objective.penalty, Constants.of(objective.loss, objective.penalty, self.longest)
         radius = math.sqrt(self.eps_g / known.jerk)
         steps = math.ceil(6 * math.sqrt(known.jerk) * known.start / self.eps_g**1.5)
-        price = data.remaining / (2 * (steps + 1)) * (1 - 1e-9)
+        price = data.share(2 * (steps + 1), solved=True)
         of_gradient, of_hessian = (kind.priced(price, data.currency) for kind in (Gaussian, SymmetricGaussian))
-        w = np.zeros(shape)
+        w = objective.start()
         try:
             while True:
-                sums = data.measure(GradientSum(loss, w, clip=known.gradient))
+                sums = data.measure(objective.gradient(w, clip=known.gradient))
                 gradient = data.release(sums, of_gradient) / data.n_rows + penalty.gradient(w)
-                sums = data.measure(HessianSum(loss, w, clip=known.hessian))
+                sums = data.measure(objective.hessian(w, clip=known.hessian))
                 hessian = data.release(sums, of_hessian) / data.n_rows + np.diag(penalty.curvature(w))
                 values, vectors = np.linalg.eigh(hessian)
                 if np.linalg.norm(gradient) <= self.eps_g and values[0] >= -self.eps_h:
                     yield w
-                    return True
+                    return Diagnostics({"reached": True})
                 w = w + trust_region_step(gradient, values, vectors, radius)
                 yield w
         except BudgetExhausted:
-            return False
+            return Diagnostics({"reached": False})
 
 
 def trust_region_step(gradient, values, vectors, radius):

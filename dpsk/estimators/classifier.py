@@ -6,7 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -117,6 +117,11 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         dataclass(kw_only=True, eq=False, repr=False)(cls)
+        hidden = [known.name for known in fields(cls) if known.name.startswith("_")]
+        if hidden:
+            raise TypeError(
+                f"{cls.__name__}.{hidden[0]} would become a parameter: annotate it as a ClassVar, or not at all"
+            )
         cls.__init__ = in_own_words(cls.__init__)  # type: ignore[method-assign]
         cls._written, cls.__doc__ = cls.__doc__, documented(cls)
 
