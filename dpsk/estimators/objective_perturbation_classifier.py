@@ -10,13 +10,13 @@ from ..privacy import Budget
 from ..requirements import require_choice, require_number, require_part
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, is_exact, objective_budget
-from .linear import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
+from .linear import SMOOTH_LOSSES, LossNamed, OneVsRestProbabilities, ProbabilitiesOfLogLoss
 from .plan import Plan
 
 __all__ = ["ObjectivePerturbationClassifier"]
 
 
-class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):
+class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, WithExactModel):
     """Linear classifier by objective perturbation: a random linear term, one convex problem, solved once.
 
     Chaudhuri, Monteleoni & Sarwate (2011) and Kifer, Smith & Thakurta (2012), with the exact profile of Gaussian noise
