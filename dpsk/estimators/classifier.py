@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, with_callbacks
-from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, is_dask, row_scores
+from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, row_scores
 from ..data.labels import as_classes
 from ..mechanisms import bits_for
 from ..mechanisms.samplers import Floats
@@ -164,7 +164,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         refuse_unsupported(unsupported)
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
         bits, adjacency, ledger = bits_for(self.random_state), self.adjacency, self.ledger
-        early = self._early_plan(X)
+        early = self._early_plan()
         exact = early is not None and early.budget is None
         promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
         require_room(ledger, None if early is None else early.budget, **promise)
@@ -178,10 +178,10 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 self._carry_out(plan, table, account.door)
         return self
 
-    def _early_plan(self, X: Any) -> Plan | None:
+    def _early_plan(self) -> Plan | None:
         """Return the plan as far as it is known before the data are seen; refuse what no data could mend."""
         try:
-            return plan_of(self, Unknown(remote=is_dask(X)))
+            return plan_of(self, Unknown())
         except UnknownFact:
             return None
 
