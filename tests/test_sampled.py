@@ -1,11 +1,11 @@
 """DPLineSearchClassifier and DPSGDClassifier: what random batches add to the contract of every estimator."""
 
+import dpsk.estimators.sampled as sampled_module
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from contract import each_sampled
 
-import dpsk.estimators.sampled as sampled_module
 from dpsk import DPLineSearchClassifier, DPSGDClassifier
 from dpsk.data.private import Batch
 from dpsk.privacy import ZCDP, GaussianDP, RenyiDP

@@ -1,6 +1,7 @@
 """Tilted objectives: which minimum it is, how far one row moves it, and what rounding may hide."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import mpmath
@@ -151,7 +152,7 @@ def test_random_rows_of_any_size_stay_within_the_sensitivity(loss):
 def test_check_query(loss):
     def make_rows(X, y):
         rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
-        rows.n_rows = 20
+        rows.public = replace(rows.public, n_rows=20)
         return rows
 
     what = tilted(loss, 20, 4, 1.0, clip=0.5, longest=2.0, penalty=2.0)
@@ -165,7 +166,7 @@ def test_a_row_that_left_counts_as_one_without_a_loss():
     total = {}
     for name, X_, y_, n in (("left", X[1:], y[1:], 30), ("nothing", without_first(X), y, 30)):
         rows = ArrayRows(X_, y_, RowMap(fit_intercept=False))
-        rows.n_rows = n
+        rows.public = replace(rows.public, n_rows=n)
         total[name] = weights(what, rows)
     # a row of zeros has the loss at 0, and so a larger weight
     assert np.linalg.norm(total["nothing"]) < np.linalg.norm(total["left"]) - 2 * what.near
