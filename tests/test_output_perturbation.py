@@ -103,6 +103,19 @@ def test_noise_that_does_not_fit_is_refused_before_the_rows_are_looked_at(monkey
 # ------------------------------------------------------------------------------------------- the paper's formulas
 
 
+def spied_minimizers(monkeypatch):
+    """Return a list that gets what every minimum is asked for with."""
+    asked = []
+
+    class Spy(Minimizer):
+        def __init__(self, *args, **kwargs):
+            asked.append(kwargs)
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(module, "Minimizer", Spy)
+    return asked
+
+
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.4])
 def test_the_noise_of_the_paper_is_sound_and_its_formula_the_one_printed(epsilon, delta):
@@ -137,14 +150,7 @@ def test_lambda_of_the_theorems():
 @pytest.mark.parametrize("n_classes", [None, 3])
 @pytest.mark.parametrize("target", ["empirical", "population", None])
 def test_the_solver_hands_the_theorems_what_they_ask_for(target, n_classes, adjacency, monkeypatch):
-    asked = []
-
-    class Spy(Minimizer):
-        def __init__(self, *args, **kwargs):
-            asked.append(kwargs)
-            super().__init__(*args, **kwargs)
-
-    monkeypatch.setattr(module, "Minimizer", Spy)
+    asked = spied_minimizers(monkeypatch)
     k, twice = n_classes or 1, 2 if adjacency == "replace" else 1
     loss = Logistic() if n_classes is None else OneVsRest(Logistic(), 3)
     for cap, norm in (
@@ -399,17 +405,15 @@ def test_a_tilt_at_which_one_row_may_decide_is_warned_of(Estimator, cancer):
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 @pytest.mark.parametrize("target", ["empirical", "population"])
-def test_the_penalty_of_a_tilted_objective_is_the_one_for_the_noise_it_leads_to(target, adjacency):
+def test_the_penalty_of_a_tilted_objective_is_the_one_for_the_noise_it_leads_to(target, adjacency, monkeypatch):
+    asked = spied_minimizers(monkeypatch)
     data = problem(pure(0.5), adjacency=adjacency)
     solver = OutputPerturbation(target=target, longest=2.0, radius=10.0, objective=partial(TiltedSum, tilt=1.0))
-    iterates, returned = solver.iterates(data, LinearObjective(Logistic(), L2(0.0), (6,))), None
-    next(iterates)
-    try:
-        next(iterates)
-    except StopIteration as end:
-        returned = end.value
-    alpha, clip = returned.penalty / 2000, 0.6 * 0.5 * 2.0
-    what = TiltedSum(Logistic(), 2000, 6, clip=clip, longest=2.0, penalty=returned.penalty, tilt=1.0)
+    assert len(list(solver.iterates(data, LinearObjective(Logistic(), L2(0.0), (6,))))) == 1
+    (minimum,) = asked
+    alpha, clip = minimum["penalty"] / 2000, 0.6 * 0.5 * 2.0
+    assert (minimum["clip"], minimum["longest"]) == (pytest.approx(clip), 2.0)
+    what = TiltedSum(Logistic(), 2000, 6, clip=clip, longest=2.0, penalty=minimum["penalty"], tilt=1.0)
     part = 6 / 0.5 * what.moved(adjacency) * alpha / clip
     beta = 2.0**2 * 0.3 * 0.7 + clip**2
     assert alpha == pytest.approx(strength(clip, beta, 10.0, part, 2000 if target == "population" else None), rel=1e-6)
