@@ -159,12 +159,15 @@ def test_a_callback_that_stops_the_fit_leaves_nothing_known(rows):
     assert not model.certificate_.reached
 
 
+ADVICE = r"or bring columns that are fitted as they are to a scale of about \[0, 1\] \(standardize='private'\)"
+
+
 def test_a_fit_that_stays_at_zero_warns(rows):
-    with pytest.warns(UserWarning, match="weights of 0 are within the tolerances.* lower eps_g$"):
+    with pytest.warns(UserWarning, match=f"weights of 0 are within the tolerances.* lower eps_g, {ADVICE}$"):
         model = DPSecondOrderClassifier(5.0, eps_g=5.0).fit(*rows)
     assert model.certificate_.reached
     assert not model.coef_.any()
-    with pytest.warns(UserWarning, match=r"lower eps_g, or bring columns to a scale .* \(standardize='private'\)$"):
+    with pytest.warns(UserWarning, match=f"weights of 0 are within the tolerances.* lower eps_g, {ADVICE}$"):
         DPSecondOrderClassifier(5.0, eps_g=500.0, standardize=None).fit(*rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
