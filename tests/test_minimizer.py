@@ -1,6 +1,7 @@
 """The minimiser as a statistic: how far one row moves it, and what its release costs."""
 
 import math
+from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -16,6 +17,7 @@ from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.mechanisms import Gaussian, NormGamma, SeededBits, Sensitivity
 from dpsk.minimizers import Minimizer
 from dpsk.minimizers.descent import METHODS
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP, Sampling
 from dpsk.solvers.output_perturbation import OutputPerturbation
@@ -63,7 +65,7 @@ def reached(what, X, y, other_x, other_y):
         return ArrayRows(X, y, RowMap(n_classes=what.objective.n_classes, fit_intercept=False))
 
     left = rows(X[1:], y[1:])  # not a row of zeros, which has a loss
-    left.n_rows = len(y)
+    left.public = replace(left.public, n_rows=len(y))
     whole = found(what, rows(X, y))
     replaced = found(what, rows(np.vstack([other_x, X[1:]]), np.append(other_y, y[1:])))
     return fractions(what, "zero-out", whole - found(what, left)) | fractions(what, "replace", whole - replaced)
@@ -135,7 +137,7 @@ def test_check_query(loss):
 
     def make_rows(X, y):
         rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
-        rows.n_rows = 20
+        rows.public = replace(rows.public, n_rows=20)
         return rows
 
     what = Minimizer(loss, 20, 4, clip=0.5, longest=2.0, penalty=2.0)
@@ -254,7 +256,7 @@ def test_batches_and_other_rows_are_refused():
     with pytest.raises(ValueError, match="prepared"):
         private.batch(30).measure(what)
     batch = private.subsample(Sampling(1.0), [Gaussian(0.1)], "batch")
-    with pytest.raises(TypeError, match="summed over"):
+    with pytest.raises(TypeError, match="measure of Batch takes a Query, not Minimizer"):
         batch.measure(what)
 
 
@@ -277,7 +279,7 @@ def test_standardisation_spends_pure_epsilon_of_the_same_budget(adjacency):
     placed = ArrayRows(X, y, RowMap(columns=columns, fit_intercept=False))
     standardise(PrivateData(placed, ledger, SeededBits(1), adjacency=adjacency), columns, centred=True)
     private = PrivateData(ArrayRows(X, y, RowMap(columns=columns)), ledger, SeededBits(2), adjacency=adjacency)
-    list(OutputPerturbation().iterates(private, Logistic(), L2(1e-4), (5,)))
+    list(OutputPerturbation().iterates(private, LinearObjective(Logistic(), L2(1e-4), (5,))))
     spent = [release.count * release.cost for release in ledger.releases]
     assert [release.label for release in ledger.releases][-1] == "minimum"
     assert sum(spent) <= 1.0 + 1e-12

@@ -1,5 +1,5 @@
 import math
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from unittest import mock
 
@@ -258,13 +258,14 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp
     X, y = example(loss, 1600)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
-    options = {"n_classes": loss.n_classes, "columns": COLUMNS[columns]}
+    how = RowMap(loss.n_classes, columns=COLUMNS[columns])
+    by_row = replace(how, row_major=True)
     variants = [
-        ArrayRows(store(X, tmp_path), y, **options, **chunks)
+        ArrayRows(store(X, tmp_path), y, kept, chunk_rows=chunk_rows)
         for store in STORES.values()
-        for chunks in ({}, {"chunk_rows": 777}, {"chunk_rows": 7}, {"row_major": True})
+        for kept, chunk_rows in ((how, None), (how, 777), (how, 7), (by_row, None))
     ]
-    variants.append(ArrayRows(X[order], y[order], **options))
+    variants.append(ArrayRows(X[order], y[order], how))
     what, results = prepare(loss, variants[0]), []
     w, damping = normals(what, 5), np.full(what.objective.shape[1], 0.1)
     for rows in variants:
@@ -498,8 +499,11 @@ def test_a_batch_sells_no_minima():
         data.subsample(Sampling(0.2), [what], "minimum")
     assert data.report().charged == 0
     batch = data.subsample(Sampling(0.2), [Gaussian(0.1)], "gradient")
-    with pytest.raises(ValueError, match="a batch has no releases with noise inside"):
+    with pytest.raises(AttributeError, match="'Batch' object has no attribute 'draw'"):
         batch.draw(what)
+    with pytest.raises(TypeError, match="measure of Batch takes a Query, not PerturbedMinima"):
+        batch.measure(what)
+    assert [release.label for release in data.report().releases] == ["gradient"]
 
 
 def test_what_was_priced_cannot_change():

@@ -21,6 +21,7 @@ from dpsk import (
     PrivacyLedger,
     PrivateSearchCV,
 )
+from dpsk.estimators.budgets import WithExactModel
 
 GUIDE = Path(__file__).parents[1] / "docs" / "threat-model.md"
 FEW_ROWS = "ignore:epsilon=.* expect little more than chance:UserWarning"
@@ -46,7 +47,7 @@ def test_a_fit_with_a_seed_warns_where_it_was_called(Estimator, cancer):
     assert not warned(lambda: Estimator().fit(*cancer))
 
 
-@pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e._exact_at_infinity])
+@pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if issubclass(e, WithExactModel)])
 def test_a_fit_without_noise_warns(Estimator, cancer):
     (warning,) = warned(lambda: Estimator(epsilon=np.inf).fit(*cancer))
     assert warning.filename == __file__

@@ -15,6 +15,7 @@ from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.estimators.default_classifiers import PRECISE
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, ObjectiveDP, conversions
 from dpsk.solvers import run
@@ -59,12 +60,12 @@ def test_one_iterate_takes_all_that_is_left(adjacency, n_classes):
     data = problem(n_classes=n_classes, adjacency=adjacency)
     loss = Logistic() if n_classes is None else OneVsRest(Logistic(), n_classes)
     shape = (data.n_parameters, *(() if n_classes is None else (n_classes,)))
-    (w,) = ObjectivePerturbation().iterates(data, loss, L2(1e-4), shape)
+    (w,) = ObjectivePerturbation().iterates(data, LinearObjective(loss, L2(1e-4), shape))
     assert w.shape == shape
     assert [(release.label, release.count) for release in data.report().releases] == [("row norms", 1), ("minimum", 1)]
     assert 0 <= data.remaining < 1e-8 * data.budget.limit
     with pytest.raises(BudgetExhausted):
-        list(ObjectivePerturbation().iterates(data, loss, L2(1e-4), shape))
+        list(ObjectivePerturbation().iterates(data, LinearObjective(loss, L2(1e-4), shape)))
 
 
 def test_what_was_spent_before_makes_the_noise_larger_and_the_promise_stays():
@@ -73,7 +74,7 @@ def test_what_was_spent_before_makes_the_noise_larger_and_the_promise_stays():
         data = problem()
         if share:
             data._ledger.charge(Gaussian.priced(share * data.budget.limit, data.currency).cost, "before")
-        list(ObjectivePerturbation().iterates(data, Logistic(), L2(1e-4), (data.n_parameters,)))
+        list(ObjectivePerturbation().iterates(data, LinearObjective(Logistic(), L2(1e-4), (data.n_parameters,))))
         costs.append(data.report().releases[-1].cost)
     assert costs[1] == pytest.approx(costs[0] - 0.2 * data.budget.limit, rel=1e-6)
 
@@ -83,7 +84,7 @@ def test_spending_too_much_before_leaves_too_little_for_a_minimum():
     data = problem()
     data._ledger.charge(Gaussian.priced(0.5 * data.budget.limit, data.currency).cost, "before")
     with pytest.raises(ValueError, match="'minimum' costs inf"):
-        list(ObjectivePerturbation().iterates(data, Logistic(), L2(1e-4), (data.n_parameters,)))
+        list(ObjectivePerturbation().iterates(data, LinearObjective(Logistic(), L2(1e-4), (data.n_parameters,))))
     assert data.remaining > 0.4 * data.budget.limit
 
 
@@ -92,14 +93,14 @@ def test_losses_without_a_theorem_are_refused_before_the_minimum_is_paid(loss):
     data = problem(n_classes=None if isinstance(loss, Hinge) else 3)
     shape = (data.n_parameters,) if isinstance(loss, Hinge) else (data.n_parameters, 3)
     with pytest.raises(ValueError, match=r"convex margin loss(es)? that falls?"):
-        run(ObjectivePerturbation(), data, loss, L2(1e-4), shape)
+        run(ObjectivePerturbation(), data, LinearObjective(loss, L2(1e-4), shape))
     assert [release.label for release in data.report().releases] == ["row norms"]
 
 
 def test_another_currency_is_refused_before_anything_is_paid():
     data = problem(cap=Budget.of(1.0, 1e-6, currency=GaussianDP()))
     with pytest.raises(ValueError, match="needs a budget kept in ObjectiveDP"):
-        run(ObjectivePerturbation(), data, Logistic(), L2(1e-4), (data.n_parameters,))
+        run(ObjectivePerturbation(), data, LinearObjective(Logistic(), L2(1e-4), (data.n_parameters,)))
     assert not data.report().releases
 
 
@@ -107,15 +108,16 @@ def test_the_penalty_is_what_the_determinant_asks_for_or_what_was_asked_for():
     """At a large epsilon, with the noise all but gone, the minimiser is the one of the penalty in force."""
     for alpha in (1e-4, 0.1):
         data = problem(epsilon=200.0, n=5000)
-        w = run(ObjectivePerturbation(gradient_clip=100.0), data, Logistic(), L2(alpha), (data.n_parameters,))
+        objective = LinearObjective(Logistic(), L2(alpha), (data.n_parameters,))
+        w = run(ObjectivePerturbation(gradient_clip=100.0), data, objective).w
         chunk = next(iter(problem(n=5000)._rows._chunks()))
         X, y = chunk.dense(slice(None)) * chunk.scale[:, None], chunk.y
 
-        def objective(v, X=X, y=y, alpha=alpha):
+        def mean_loss(v, X=X, y=y, alpha=alpha):
             m = y * (X @ v)
             return np.logaddexp(0, -m).mean() + alpha / 2 * v @ v, -X.T @ (y * expit(-m)) / len(y) + alpha * v
 
-        best = minimize(objective, np.zeros(6), jac=True, options={"gtol": 1e-9}).x
+        best = minimize(mean_loss, np.zeros(6), jac=True, options={"gtol": 1e-9}).x
         assert np.abs(w - best).max() < 0.02
 
 

@@ -19,6 +19,7 @@ from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax, SquaredHinge
 from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import Minimizer, TiltedSum
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP, conversions
 from dpsk.solvers.output_perturbation import OutputPerturbation, consistent, strength
@@ -75,19 +76,19 @@ def test_it_passes_check_solver(loss, budget):
 def test_one_iterate_takes_all_that_is_left(loss, adjacency, cap):
     data = problem(cap, n_classes=loss.n_classes, adjacency=adjacency)
     shape = (data.n_parameters, *(() if loss.n_classes is None else (3,)))
-    (w,) = OutputPerturbation().iterates(data, loss, L2(0.0), shape)
+    (w,) = OutputPerturbation().iterates(data, LinearObjective(loss, L2(0.0), shape))
     assert w.shape == shape
     assert [(release.label, release.count) for release in data.report().releases] == [("row norms", 1), ("minimum", 1)]
     assert 0 <= data.remaining < 1e-9 * cap.limit
     with pytest.raises(BudgetExhausted):
-        list(OutputPerturbation().iterates(data, loss, L2(0.0), shape))
+        list(OutputPerturbation().iterates(data, LinearObjective(loss, L2(0.0), shape)))
 
 
 @pytest.mark.parametrize("loss", [Softmax(3), Hinge], ids=["softmax", "no loss"])
 def test_what_has_no_theorem_is_refused_before_the_minimum_is_paid(loss):
     data = problem(pure(1.0), n_classes=3)
     with pytest.raises((ValueError, AttributeError)):
-        list(OutputPerturbation(longest=1.0).iterates(data, loss, L2(0.0), (6, 3)))
+        list(OutputPerturbation(longest=1.0).iterates(data, LinearObjective(loss, L2(0.0), (6, 3))))
     assert data.report().charged == 0
 
 
@@ -95,11 +96,24 @@ def test_noise_that_does_not_fit_is_refused_before_the_rows_are_looked_at(monkey
     monkeypatch.setattr(Minimizer, "over", lambda *_: pytest.fail("the minimum was looked for"))
     data = problem(pure(1e-12))
     with pytest.raises(BudgetExhausted, match="larger epsilon"):
-        list(OutputPerturbation(longest=1.0).iterates(data, Logistic(), L2(0.0), (6,)))
+        list(OutputPerturbation(longest=1.0).iterates(data, LinearObjective(Logistic(), L2(0.0), (6,))))
     assert data.report().charged == 0
 
 
 # ------------------------------------------------------------------------------------------- the paper's formulas
+
+
+def spied_minimizers(monkeypatch):
+    """Return a list that gets what every minimum is asked for with."""
+    asked = []
+
+    class Spy(Minimizer):
+        def __init__(self, *args, **kwargs):
+            asked.append(kwargs)
+            super().__init__(*args, **kwargs)
+
+    monkeypatch.setattr(module, "Minimizer", Spy)
+    return asked
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0, 100.0])
@@ -136,14 +150,7 @@ def test_lambda_of_the_theorems():
 @pytest.mark.parametrize("n_classes", [None, 3])
 @pytest.mark.parametrize("target", ["empirical", "population", None])
 def test_the_solver_hands_the_theorems_what_they_ask_for(target, n_classes, adjacency, monkeypatch):
-    asked = []
-
-    class Spy(Minimizer):
-        def __init__(self, *args, **kwargs):
-            asked.append(kwargs)
-            super().__init__(*args, **kwargs)
-
-    monkeypatch.setattr(module, "Minimizer", Spy)
+    asked = spied_minimizers(monkeypatch)
     k, twice = n_classes or 1, 2 if adjacency == "replace" else 1
     loss = Logistic() if n_classes is None else OneVsRest(Logistic(), 3)
     for cap, norm in (
@@ -152,7 +159,8 @@ def test_the_solver_hands_the_theorems_what_they_ask_for(target, n_classes, adja
     ):
         data = problem(cap, n_classes=n_classes, adjacency=adjacency)
         solver = OutputPerturbation(target=target, longest=2.0, radius=10.0)
-        (w,) = solver.iterates(data, loss, L2(0.125), (6, *([3] * (n_classes is not None))))
+        shape = (6, *([3] * (n_classes is not None)))
+        (w,) = solver.iterates(data, LinearObjective(loss, L2(0.125), shape))
         assert np.linalg.norm(w, axis=0).max() <= 10 * (1 + 1e-12)
         clip, beta = 0.6 * 0.5 * 2.0, 2.0**2 * 0.3 * 0.7
         population = 2000 if target == "population" else None
@@ -397,17 +405,15 @@ def test_a_tilt_at_which_one_row_may_decide_is_warned_of(Estimator, cancer):
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 @pytest.mark.parametrize("target", ["empirical", "population"])
-def test_the_penalty_of_a_tilted_objective_is_the_one_for_the_noise_it_leads_to(target, adjacency):
+def test_the_penalty_of_a_tilted_objective_is_the_one_for_the_noise_it_leads_to(target, adjacency, monkeypatch):
+    asked = spied_minimizers(monkeypatch)
     data = problem(pure(0.5), adjacency=adjacency)
     solver = OutputPerturbation(target=target, longest=2.0, radius=10.0, objective=partial(TiltedSum, tilt=1.0))
-    iterates, returned = solver.iterates(data, Logistic(), L2(0.0), (6,)), None
-    next(iterates)
-    try:
-        next(iterates)
-    except StopIteration as end:
-        returned = end.value
-    alpha, clip = returned.penalty / 2000, 0.6 * 0.5 * 2.0
-    what = TiltedSum(Logistic(), 2000, 6, clip=clip, longest=2.0, penalty=returned.penalty, tilt=1.0)
+    assert len(list(solver.iterates(data, LinearObjective(Logistic(), L2(0.0), (6,))))) == 1
+    (minimum,) = asked
+    alpha, clip = minimum["penalty"] / 2000, 0.6 * 0.5 * 2.0
+    assert (minimum["clip"], minimum["longest"]) == (pytest.approx(clip), 2.0)
+    what = TiltedSum(Logistic(), 2000, 6, clip=clip, longest=2.0, penalty=minimum["penalty"], tilt=1.0)
     part = 6 / 0.5 * what.moved(adjacency) * alpha / clip
     beta = 2.0**2 * 0.3 * 0.7 + clip**2
     assert alpha == pytest.approx(strength(clip, beta, 10.0, part, 2000 if target == "population" else None), rel=1e-6)

@@ -208,7 +208,7 @@ def test_a_function_dressed_up_as_a_mechanism_or_query_is_refused():
     data = make_data()
     with pytest.raises(TypeError, match="Mechanism"):
         data.release(data.measure(gradient()), peek)
-    with pytest.raises(TypeError, match="Query"):
+    with pytest.raises(TypeError, match="measure of PrivateData takes a Statistic, not function"):
         data.measure(peek)
 
 

@@ -4,6 +4,7 @@ import pickle
 import time
 import traceback
 import warnings
+from itertools import product
 
 import joblib
 import numpy as np
@@ -379,18 +380,20 @@ def test_an_allowance_lets_one_covered_budget_through():
         pass
 
 
-def test_another_plan_of_the_same_fit_has_to_be_covered_too():
+def test_the_same_promise_in_another_currency_has_to_be_covered_too():
     concentrated, gaussian = (Budget.of(0.3, 1e-6, currency=currency) for currency in (ZCDP(), GaussianDP()))
     what = {"label": "a fit", "adjacency": "zero-out", "private": True}
-    for first, second in ((concentrated, gaussian), (gaussian, concentrated)):
-        near = Within(0.05, first.currency.delta(first.limit, 0.05))
-        covering = BestOf(TEN_RUNS, (Within(1.0, 1e-6), near))
-        with Allowance(covering, adjacency="zero-out", private=True).fit(first, **what) as ledger:
-            if second is gaussian:  # the same promise in mu**2 has the better profile
-                ledger.replan(second)
-                continue
-            with pytest.raises(ValueError, match="more than the search allows"):
-                ledger.replan(second)
+    for searched, planned in product((concentrated, gaussian), repeat=2):
+        near = Within(0.05, searched.currency.delta(searched.limit, 0.05))
+        allowance = Allowance(BestOf(TEN_RUNS, (Within(1.0, 1e-6), near)), adjacency="zero-out", private=True)
+        if planned is gaussian or searched is concentrated:  # the same promise in mu**2 has the better profile
+            with allowance.fit(planned, **what) as ledger:
+                assert ledger.budget == planned
+            continue
+        with pytest.raises(ValueError, match="a budget kept in rho is more than the search allows for a run"):
+            allowance.fit(planned, **what).__enter__()
+        with allowance.fit(gaussian, **what) as ledger:  # what was refused has used nothing up
+            assert ledger.charged == 0
 
 
 def test_an_allowance_cannot_be_copied():

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from dpsk import Chunks, DPAGDLogisticRegression, DPLogisticRegression
 from dpsk.data.arrays import ArrayRows
+from dpsk.estimators.validation import validated
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
 N, CLASSES = 60, 40
@@ -108,7 +109,7 @@ def test_rows_at_the_end_of_the_range_are_silent(storage, dtype):
         assert told(model, *STORAGES[storage](rows, np.arange(N) % 2)) == quiet
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            model._validated(rows, np.arange(N) % 2)
+            validated(model, rows, np.arange(N) % 2)
 
 
 @pytest.mark.parametrize("free", [10**9, 20_000, 5_000])

@@ -21,7 +21,7 @@ from dpsk.privacy import (
     RenyiDP,
 )
 from dpsk.privacy.conversions import gaussian_delta, pure_delta, zcdp_delta, zcdp_epsilon
-from dpsk.privacy.report import NEIGHBOURS
+from dpsk.privacy.neighbours import Adjacency
 
 CURRENCIES = [ZCDP(), GaussianDP(), RenyiDP(40.0), PureDP()]
 every_currency = pytest.mark.parametrize("currency", CURRENCIES, ids=lambda currency: currency.name)
@@ -199,22 +199,22 @@ def test_the_statement_says_what_is_protected_and_what_is_not(adjacency):
     for part in (
         "(1, 1e-06)-differential privacy (0.02436-zCDP)",
         "The unit of protection is one row",
-        NEIGHBOURS[adjacency],
+        Adjacency(adjacency).words,
         "the number of rows and of columns, the set of class labels, that all values are finite",
         "every parameter of the estimator",
         "nor about timing",
         "preprocessing steps",
     ):
         assert part in text
-    (other,) = set(NEIGHBOURS) - {adjacency}
-    assert NEIGHBOURS[other] not in text
+    (other,) = set(Adjacency) - {adjacency}
+    assert other.words not in text
     assert "NOT PRIVATE" not in text
 
 
 def test_the_two_neighbour_relations_are_described():
-    assert set(NEIGHBOURS) == {"zero-out", "replace"}
-    assert "leaves every sum" in NEIGHBOURS["zero-out"]
-    assert "replaced" in NEIGHBOURS["replace"]
+    assert set(Adjacency) == {"zero-out", "replace"}
+    assert "leaves every sum" in Adjacency("zero-out").words
+    assert "replaced" in Adjacency("replace").words
 
 
 def test_the_statement_gives_the_epsilon_of_small_groups():

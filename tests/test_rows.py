@@ -43,14 +43,13 @@ STORAGES = {
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning:scipy")
 def test_every_storage_gives_the_same_bits(storage, chunk_rows):
-    chunks = {} if chunk_rows is None else {"chunk_rows": chunk_rows}
-    check_rows(lambda X, y, **options: ArrayRows(STORAGES[storage](X), y, **options, **chunks))
+    check_rows(lambda X, y, how: ArrayRows(STORAGES[storage](X), y, how, chunk_rows=chunk_rows))
 
 
 def test_a_memory_mapped_array_gives_the_same_bits(tmp_path):
-    def mapped(X, y, **options):
+    def mapped(X, y, how):
         np.save(tmp_path / "X.npy", X)
-        return ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), y, **options)
+        return ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), y, how)
 
     check_rows(mapped)
 
@@ -209,20 +208,21 @@ def test_memory_mapped_values_must_be_finite(tmp_path):
 
 def test_arguments_are_validated():
     X, y = np.ones((3, 2)), np.ones(3)
-    for options, message in (
+    for arguments, message in (
         ({"X": np.ones(3)}, "two dimensions"),
         ({"y": np.ones(4)}, "as many rows"),
         ({"y": np.ones((3, 1))}, "y one"),
         ({"y": np.array([1.0, np.nan, -1.0])}, "-1 and 1 only"),
         ({"y": np.array([0, 1, 1])}, "-1 and 1 only"),
-        ({"y": np.array([0, 1, 3]), "n_classes": 3}, r"0\.\.2 only"),
+        ({"y": np.array([0, 1, 3]), "how": RowMap(n_classes=3)}, r"0\.\.2 only"),
         ({"X": np.ones((0, 2)), "y": np.ones(0)}, "0 rows"),
         ({"chunk_rows": 0}, "chunk_rows=0"),
-        ({"data_norm": 0.0}, "data_norm=0.0"),
-        ({"data_norm": np.nan}, "data_norm=nan"),
     ):
         with pytest.raises(ValueError, match=message):
-            ArrayRows(**{"X": X, "y": y, **options})
+            ArrayRows(**{"X": X, "y": y, **arguments})
+    for data_norm, message in ((0.0, "data_norm=0.0"), (np.nan, "data_norm=nan"), (np.inf, "data_norm=inf")):
+        with pytest.raises(ValueError, match=message):
+            RowMap(data_norm=data_norm)
 
 
 def test_the_input_is_not_written_to():
@@ -369,7 +369,7 @@ def test_remembered_scores_are_those_of_fresh_rows(kind, seed, products):
     options = dict(options)
     if options.pop("columns", False):
         options["columns"] = Columns.within(-2, 2, 4).standardised(np.full(4, 1.5), np.full(4, 0.3))
-    rows = ArrayRows(store(X), y, RowMap(n_classes=n_classes), **options)
+    rows = ArrayRows(store(X), y, RowMap(n_classes, **options))
     (chunk,) = rows._chunks()
     shape = (rows.n_parameters, *(() if n_classes is None else (n_classes,)))
     loss = Logistic() if n_classes is None else Softmax(n_classes)

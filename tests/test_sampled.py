@@ -6,8 +6,11 @@ import pytest
 import scipy.sparse as sp
 from contract import each_sampled
 
+import dpsk.solvers.sampled as sampled_module
 from dpsk import DPLineSearchClassifier, DPSGDClassifier
+from dpsk.data import Unknown
 from dpsk.data.private import Batch
+from dpsk.estimators.plan import budget_of_plan, plan_of
 from dpsk.privacy import ZCDP, GaussianDP, RenyiDP
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -20,8 +23,10 @@ def test_the_order_follows_from_public_facts_and_is_fixed_before_the_fit(Estimat
     currency = model.fit(X, y).privacy_spent_.currency
     assert isinstance(currency, RenyiDP)
     assert model.fit(-X[:300], 1 - y[:300]).privacy_spent_.currency == currency
-    assert model._budget().currency == currency
-    assert Estimator(epsilon=0.1)._budget().currency.order > currency.order  # less budget, a larger order
+    assert budget_of_plan(model, Unknown()).currency == currency
+    assert (
+        budget_of_plan(Estimator(epsilon=0.1), Unknown()).currency.order > currency.order
+    )  # less budget, a larger order
 
 
 @each_sampled
@@ -177,7 +182,7 @@ def test_too_few_rows_for_an_epsilon_are_noticed(Estimator, cancer):
 
 def test_the_learning_rate_follows_the_optimizer(cancer):
     def rate(**options):
-        return DPSGDClassifier(**options)._solver().learning_rate
+        return plan_of(DPSGDClassifier(**options), Unknown()).solver.learning_rate
 
     assert rate() == 3.0
     assert rate(optimizer="adam") == 0.05

@@ -110,14 +110,29 @@ def test_the_sum_is_that_of_the_best_theorem():
 
 
 def test_what_the_number_of_rows_decides_is_not_counted_on(ledger):
-    """Many rows turn "auto" into a method that has no mu**2; under a ledger it stays what was set aside."""
-    for model, composition in (
-        (DPLogisticRegression(epsilon=0.5), "basic"),
-        (DPLogisticRegression(epsilon=0.5, ledger=ledger), "mu**2"),
-        (DPLogisticRegression(epsilon=0.5, solver="objective-perturbation"), "basic"),
-        (ObjectivePerturbationClassifier(epsilon=0.5, ledger=ledger), "basic"),
+    """Many rows turn "auto" into a method that has no mu**2; a ledger does not change that."""
+    few, many = ({"n_rows": n, "n_features": 5, "n_classes": 2} for n in (1_000, 10_000_000))
+    for model, sizes, composition in (
+        (DPLogisticRegression(epsilon=0.5), {}, "basic"),
+        (DPLogisticRegression(epsilon=0.5, ledger=ledger), {}, "basic"),
+        (DPLogisticRegression(epsilon=0.5), few, "mu**2"),
+        (DPLogisticRegression(epsilon=0.5, ledger=ledger), few, "mu**2"),
+        (DPLogisticRegression(epsilon=0.5), many, "basic"),
+        (DPLogisticRegression(epsilon=0.5, ledger=ledger), many, "basic"),
+        (DPLogisticRegression(epsilon=0.5, solver="gradient-descent", ledger=ledger), {}, "mu**2"),
+        (DPLogisticRegression(epsilon=0.5, solver="objective-perturbation"), {}, "basic"),
+        (DPLogisticRegression(epsilon=0.5, solver="objective-perturbation"), few, "basic"),
+        (ObjectivePerturbationClassifier(epsilon=0.5, ledger=ledger), {}, "basic"),
     ):
-        assert search_cost(GridSearchCV(model, ALPHAS, cv=KFold(5))).composition == composition
+        assert search_cost(GridSearchCV(model, ALPHAS, cv=KFold(5)), **sizes).composition == composition
+
+
+def test_training_sets_may_lack_classes():
+    """KFold leaves out one class of three where rows are sorted, and with two classes "auto" may have no mu**2."""
+    sizes = {"n_rows": 10_000_000, "n_features": 5, "n_classes": 3}
+    for classes, composition in ((None, "basic"), ([0, 1, 2], "mu**2")):
+        model = DPLogisticRegression(epsilon=0.5, classes=classes)
+        assert search_cost(GridSearchCV(model, ALPHAS, cv=KFold(3)), **sizes).composition == composition
 
 
 def test_sampled_fits_add_up_as_they_are():
@@ -208,7 +223,13 @@ def test_what_the_ledger_refuses_is_refused(tmp_path):
     for model in (DPSGDClassifier(), DPLogisticRegression(random_state=0), DPLogisticRegression(adjacency="replace")):
         with pytest.raises(ValueError, match=r"has no rho|would not be private|adjacency="):
             search_cost(GridSearchCV(model, {"alpha": [1e-4]}), ledger=ledger)
-    assert search_cost(GridSearchCV(DPLogisticRegression(ledger=ledger), ALPHAS)).needs["rho"] > 0
+    search = GridSearchCV(DPLogisticRegression(ledger=ledger), ALPHAS)
+    with pytest.raises(ValueError, match="give n_rows, n_features and n_classes, or name a solver"):
+        search_cost(search)
+    assert search_cost(search, n_rows=1_000, n_features=5, n_classes=2).needs["rho"] > 0
+    with pytest.raises(ValueError, match=r"has no rho|depends on the numbers"):
+        search_cost(search, n_rows=10_000_000, n_features=5, n_classes=2)
+    assert search_cost(search.set_params(estimator__solver="gradient-descent")).needs["rho"] > 0
 
 
 # ------------------------------------------------------------------------------------------------------- the rest

@@ -10,13 +10,15 @@ from sampled_problem import budget_of, releases
 from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, sum_of_classes
 from dpsk.mechanisms import AboveThreshold, Gaussian, SeededBits, SymmetricGaussian
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import Budget, BudgetExhausted, Ledger, Sampling
 from dpsk.queries import HessianSum
 from dpsk.solvers import eigen, run, second_order
 from dpsk.solvers.certificate import gaussian_norm, largest_eigenvalue
 from dpsk.solvers.eigen import smallest_eigenpair
-from dpsk.solvers.second_order import Constants, Plan, SecondOrder, Task, turned, usual_longest
+from dpsk.solvers.second_order import Constants, PhasePlan, SecondOrder, Task, turned, usual_longest
+from dpsk.solvers.step_search import Backtracking
 from dpsk.testing import check_solver
 
 BATCHES, REPLACED = Sampling(0.3), Sampling(0.3, "without-replacement")
@@ -45,9 +47,9 @@ def test_it_passes_check_solver_with_several_classes():
 # ---------------------------------------------------------------------------------------------------- a problem
 
 
-def behind_door(X, y, epsilon=1.0, seed=0, solver=None, adjacency="zero-out", **options):
+def behind_door(X, y, epsilon=1.0, seed=0, solver=None, adjacency="zero-out", **how):
     budget = Budget.of(epsilon, 1e-6) if solver is None else budget_of(solver)(epsilon)
-    return PrivateData(ArrayRows(X, y, **options), Ledger(budget), SeededBits(seed), adjacency=adjacency)
+    return PrivateData(ArrayRows(X, y, RowMap(**how)), Ledger(budget), SeededBits(seed), adjacency=adjacency)
 
 
 def classified(n=2000, d=4, seed=0):
@@ -59,10 +61,11 @@ def classified(n=2000, d=4, seed=0):
 
 def solve(solver, data, loss=None, penalty=None, shape=None):
     """Return all iterates and the certificate."""
-    iterates, returned = [], []
-    shape = shape or (data.n_parameters,)
-    run(solver, data, loss or Logistic(), penalty or Bounded(1e-3, True), shape, iterates.append, returned.append)
-    return iterates, returned[0]
+    iterates = []
+    objective = LinearObjective(loss or Logistic(), penalty or Bounded(1e-3, True), shape or (data.n_parameters,))
+    result = run(solver, data, objective, iterates.append)
+    assert np.array_equal(result.w, iterates[-1])
+    return iterates, result.diagnostics.attributes["certificate"]
 
 
 def truth(X, y, w, loss, penalty):
@@ -144,13 +147,13 @@ def test_what_a_search_asks_for(monkeypatch, sampling):
     solver = SecondOrder(sampling=sampling, eps_g=0.02, eps_h=0.02, longest=1.8, hessian_share=0.5)
     data = behind_door(X, y, 1e6, fit_intercept=False, solver=solver)
     asked, gradients, eigenvalues = [], [], []
-    backtrack, gradient, pair = second_order.backtrack, SecondOrder.gradient, second_order.smallest_eigenpair
+    find, gradient, pair = Backtracking.find, SecondOrder.gradient, second_order.smallest_eigenpair
 
-    def spied_search(batch, start, search, steps, required):
-        asked.append(
-            (start.gradient, steps, required, 4 * (2 if sampling.rate < 1 else 1) / search.epsilon / batch.n_rows)
-        )
-        return backtrack(batch, start, search, steps, required)
+    def spied_search(search, batch, objective, w, direction, steps, bought, required):
+        assert search == Backtracking(known.gradient)
+        noise = 4 * (2 if sampling.rate < 1 else 1) / bought.epsilon / batch.n_rows
+        asked.append((direction, steps, required, noise))
+        return find(search, batch, objective, w, direction, steps, bought, required)
 
     def spied_gradient(*args):
         gradients.append(gradient(*args))
@@ -160,12 +163,13 @@ def test_what_a_search_asks_for(monkeypatch, sampling):
         eigenvalues.append(pair(*args)[0])
         return pair(*args)
 
-    monkeypatch.setattr(second_order, "backtrack", spied_search)
+    monkeypatch.setattr(Backtracking, "find", spied_search)
     monkeypatch.setattr(SecondOrder, "gradient", spied_gradient)
     monkeypatch.setattr(second_order, "smallest_eigenpair", spied_pair)
     penalty = L2(0.02)
+    known = Constants.of(Sigmoid(), penalty, 1.8)
     solve(solver, data, Sigmoid(), penalty)
-    known, lengths = Constants.of(Sigmoid(), penalty, 1.8), [np.linalg.norm(g) for _, g, _ in gradients]
+    lengths = [np.linalg.norm(g) for _, g, _ in gradients]
     against = [entry for entry in asked if len(entry[1]) == 7]
     along = [entry for entry in asked if len(entry[1]) == 4]
     assert against
@@ -243,7 +247,7 @@ def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
         distances, bounds, gaps = [], set(), []
         for seed in range(30):
             data = behind_door(X, y, 1.0, seed, fit_intercept=False, adjacency=adjacency)
-            task = Task(data, loss, penalty, (4,), Constants.of(loss, penalty, 1.0), 0.05, 0.2)
+            task = Task(data, LinearObjective(loss, penalty, (4,)), Constants.of(loss, penalty, 1.0), 0.05, 0.2)
             plan = solver.plans(task)[0]
             at, gradient, bound = solver.gradient(task, plan, w, 1)
             assert np.array_equal(at, w)
@@ -265,7 +269,7 @@ def test_all_errors_of_a_run_share_its_confidence(loss, count):
     shape, blocks = ((4,), 1) if loss.n_classes is None else ((4, 3), 3)
     labels = {} if loss.n_classes is None else {"n_classes": 3}
     data = behind_door(X, y if blocks == 1 else (y > 0).astype(int), 1.0, fit_intercept=False, **labels)
-    task = Task(data, loss, penalty, shape, Constants.of(loss, penalty, 1.0), 0.05, 0.2)
+    task = Task(data, LinearObjective(loss, penalty, shape), Constants.of(loss, penalty, 1.0), 0.05, 0.2)
     plan, failure, known = solver.plans(task)[0], 0.1 * 3 / (math.pi * count) ** 2 / 2, task.known
     _, _, error = solver.gradient(task, plan, np.zeros(shape), count)
     of_noise = gaussian_norm(known.gradient / plan.gradient / len(y), math.prod(shape), failure)
@@ -285,8 +289,8 @@ def test_the_error_of_a_batch_is_in_it(sampling):
     true = X.T @ loss.derivative(X @ w, y) / len(y) + penalty.gradient(w)
     hessian = (X.T * loss.second_derivative(X @ w, y)) @ X / len(y) + 1e-3 * np.eye(4)
     data = behind_door(X, y, 1e7, fit_intercept=False, solver=solver)
-    plan = Plan(gradient=300.0, hessian=300.0, search=1.0, price=0.0, reserve=0.0)
-    task = Task(data, loss, penalty, (4,), Constants.of(loss, penalty, 1.0), 0.05, 0.2)
+    plan = PhasePlan(gradient=300.0, hessian=300.0, search=1.0, price=0.0, reserve=0.0)
+    task = Task(data, LinearObjective(loss, penalty, (4,)), Constants.of(loss, penalty, 1.0), 0.05, 0.2)
     errors, gaps = [], []
     for _ in range(10):
         _, gradient, bound = solver.gradient(task, plan, w, 1)
@@ -309,9 +313,8 @@ def test_every_release_is_paid_for_the_last_gradient_and_hessian_included():
     assert certificate.reached
     assert counts == {"gradient": steps + 1, "search": steps, "Hessian": 1}
     whole = behind_door(X, y, 5.0, fit_intercept=False)
-    task = Task(
-        whole, Logistic(), Bounded(1e-3, True), (4,), Constants.of(Logistic(), Bounded(1e-3, True), 1.0), 0.1, 0.3
-    )
+    objective = LinearObjective(Logistic(), Bounded(1e-3, True), (4,))
+    task = Task(whole, objective, Constants.of(objective.loss, objective.penalty, 1.0), 0.1, 0.3)
     plan = solver.plans(task)[0]
     price = (steps + 1) * Gaussian(plan.gradient).cost.rho + SymmetricGaussian(plan.hessian).cost.rho
     price += steps * AboveThreshold(plan.search, 7).cost.rho
@@ -341,7 +344,7 @@ def test_the_number_of_steps_is_public():
         X, y = classified(seed=seed)
         data = behind_door(X * (1 - 0.9 * seed), -y, fit_intercept=False)
         known = Constants.of(Logistic(), L2(1e-3), 1.0)
-        plans.append(solver.plans(Task(data, Logistic(), L2(1e-3), (4,), known, 0.03, 0.1)))
+        plans.append(solver.plans(Task(data, LinearObjective(Logistic(), L2(1e-3), (4,)), known, 0.03, 0.1)))
         assert data.remaining == data.budget.limit, "and cost nothing"
     assert plans[0] == plans[1]
     assert known.start == pytest.approx(math.log(2))
@@ -372,7 +375,7 @@ def test_plans_pay_for_all_the_steps_that_the_worst_case_needs(line_search):
     X, y = classified()
     data, penalty = behind_door(X, y, 1e6, fit_intercept=False), Bounded(1e-3)
     known = Constants.of(Logistic(), penalty, 1.0)
-    task = Task(data, Logistic(), penalty, (4,), known, 0.1, math.sqrt(0.1 * known.jerk))
+    task = Task(data, LinearObjective(Logistic(), penalty, (4,)), known, 0.1, math.sqrt(0.1 * known.jerk))
     (plan,) = solver.plans(task)
     steps, curved = solver.most_steps(known, task.eps_g, task.eps_h)
     each = Gaussian(plan.gradient).cost.rho
@@ -405,7 +408,7 @@ def test_no_gradient_is_planned_that_is_noisier_than_the_tolerance(adjacency, mo
     data = behind_door(X, y, 2.0, fit_intercept=False, adjacency=adjacency)
     known = Constants.of(Logistic(), L2(1e-3), 1.0)
     solver = SecondOrder(line_search=False, phases=1, eps_g=0.04, longest=1.0)
-    (plan,) = solver.plans(Task(data, Logistic(), L2(1e-3), (4,), known, 0.04, 0.1))
+    (plan,) = solver.plans(Task(data, LinearObjective(Logistic(), L2(1e-3), (4,)), known, 0.04, 0.1))
     assert solver.most_steps(known, 0.04, 0.1)[0] > 200
     noise = more * known.gradient * math.sqrt(4) / plan.gradient / len(y)
     assert noise == pytest.approx(0.8 * 0.04, rel=0.05)
@@ -417,13 +420,13 @@ def test_the_default_tolerance_is_as_small_as_noise_allows():
     for epsilon in (0.5, 5.0, 50.0):
         data = behind_door(X, y, epsilon, fit_intercept=False)
         known = Constants.of(Logistic(), L2(1e-3), 1.0)
-        eps_g, eps_h = SecondOrder().tolerances(data, known, (4,))
+        eps_g, eps_h = SecondOrder().tolerances(data, known, 4)
         assert eps_h == pytest.approx(math.sqrt(known.jerk * eps_g))
         found.append(eps_g)
-        (plan, _) = SecondOrder().plans(Task(data, Logistic(), L2(1e-3), (4,), known, eps_g, eps_h))
+        (plan, _) = SecondOrder().plans(Task(data, LinearObjective(Logistic(), L2(1e-3), (4,)), known, eps_g, eps_h))
         assert known.gradient * 2 / plan.gradient / len(y) <= 0.81 * eps_g
     assert found[0] > 2 * found[1] > 4 * found[2]
-    assert SecondOrder(eps_g=0.2, eps_h=0.7).tolerances(data, known, (4,)) == (0.2, 0.7)
+    assert SecondOrder(eps_g=0.2, eps_h=0.7).tolerances(data, known, 4) == (0.2, 0.7)
 
 
 def test_a_budget_for_nothing_is_an_error():
@@ -431,7 +434,7 @@ def test_a_budget_for_nothing_is_an_error():
     for solver in (SecondOrder(), SecondOrder(longest=1.0)):
         data = PrivateData(ArrayRows(X, y), Ledger(Budget.of(1e-13, 1e-60)), SeededBits(0))
         with pytest.raises(BudgetExhausted):
-            run(solver, data, Logistic(), L2(1e-3), (5,))
+            run(solver, data, LinearObjective(Logistic(), L2(1e-3), (5,)))
 
 
 def test_a_start_within_the_tolerances_is_certified():

@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from contract import Untouchable
 
 from dpsk import DPSecondOrderClassifier
+from dpsk.data import Facts, Unknown
+from dpsk.estimators.plan import budget_of_plan, plan_of
 from dpsk.estimators.second_order_classifier import _METHODS
 from dpsk.losses import Logistic, OneVsRest, Sigmoid
 from dpsk.penalties import L2, Bounded
@@ -38,16 +40,19 @@ def test_every_method_learns(method, loss, rows):
 
 
 def test_names_stand_for_what_they_say():
-    solvers = {method: DPSecondOrderClassifier(method=method)._solver() for method in _METHODS}
+    def plan(**options):
+        return plan_of(DPSecondOrderClassifier(**options), Unknown())
+
+    solvers = {method: plan(method=method).solver for method in _METHODS}
     for method, solver in solvers.items():
         assert solver.line_search == ("ls" in method)
         assert solver.phases == (2 if "2" in method else 1)
         assert solver.sampling == Sampling(0.1 if "b" in method else 1.0)
-    assert DPSecondOrderClassifier(alpha=0.3)._penalty() == Bounded(0.3, free_intercept=True)
-    assert DPSecondOrderClassifier(alpha=0.3, fit_intercept=False)._penalty() == Bounded(0.3)
-    assert DPSecondOrderClassifier(alpha=0.3, penalty="l2")._penalty() == L2(0.3, free_intercept=True)
-    assert DPSecondOrderClassifier(loss="sigmoid")._loss(3) == OneVsRest(Sigmoid(), 3)
-    assert DPSecondOrderClassifier()._loss(2) == Logistic()
+    assert plan(alpha=0.3).objective.penalty == Bounded(0.3, free_intercept=True)
+    assert plan(alpha=0.3, fit_intercept=False).objective.penalty == Bounded(0.3)
+    assert plan(alpha=0.3, penalty="l2").objective.penalty == L2(0.3, free_intercept=True)
+    assert plan(loss="sigmoid").objective.loss_for(3) == OneVsRest(Sigmoid(), 3)
+    assert plan().objective.loss_for(2) == Logistic()
 
 
 OPTIONS = {
@@ -105,11 +110,11 @@ def test_the_certificate_is_true_of_the_model(rows):
         w = np.append(model.coef_[0], model.intercept_)
         with_ones = np.hstack([X, np.ones((len(X), 1))])
         signs = np.where(y == "yes", 1.0, -1.0)
-        objective = model._loss(2)
+        objective = plan_of(model, Facts(*X.shape, 2)).objective.on(X.shape[1] + 1, 2)
         scores = with_ones @ w
-        gradient = with_ones.T @ objective.derivative(scores, signs) / len(y) + model._penalty().gradient(w)
-        hessian = (with_ones.T * objective.second_derivative(scores, signs)) @ with_ones / len(y)
-        hessian += np.diag(model._penalty().curvature(w))
+        gradient = with_ones.T @ objective.loss.derivative(scores, signs) / len(y) + objective.penalty.gradient(w)
+        hessian = (with_ones.T * objective.loss.second_derivative(scores, signs)) @ with_ones / len(y)
+        hessian += np.diag(objective.penalty.curvature(w))
         assert np.linalg.norm(gradient) <= certificate.gradient_bound
         assert np.linalg.eigvalsh(hessian)[0] >= certificate.eigenvalue_bound
         assert np.linalg.norm(gradient) <= 2 * 0.03
@@ -154,12 +159,15 @@ def test_a_callback_that_stops_the_fit_leaves_nothing_known(rows):
     assert not model.certificate_.reached
 
 
+ADVICE = r"or bring columns that are fitted as they are to a scale of about \[0, 1\] \(standardize='private'\)"
+
+
 def test_a_fit_that_stays_at_zero_warns(rows):
-    with pytest.warns(UserWarning, match="weights of 0 are within the tolerances.* lower eps_g$"):
+    with pytest.warns(UserWarning, match=f"weights of 0 are within the tolerances.* lower eps_g, {ADVICE}$"):
         model = DPSecondOrderClassifier(5.0, eps_g=5.0).fit(*rows)
     assert model.certificate_.reached
     assert not model.coef_.any()
-    with pytest.warns(UserWarning, match=r"lower eps_g, or bring columns to a scale .* \(standardize='private'\)$"):
+    with pytest.warns(UserWarning, match=f"weights of 0 are within the tolerances.* lower eps_g, {ADVICE}$"):
         DPSecondOrderClassifier(5.0, eps_g=500.0, standardize=None).fit(*rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -174,7 +182,7 @@ def test_an_early_end_reports_the_cap(rows):
 
 def test_the_order_of_batches_is_fixed_before_the_fit(rows):
     model = DPSecondOrderClassifier(1.5, method="2opt-b")
-    currency = model._budget().currency
+    currency = budget_of_plan(model, Unknown()).currency
     assert isinstance(currency, RenyiDP)
     assert model.fit(rows[0][:5000], rows[1][:5000]).privacy_spent_.currency == currency
 

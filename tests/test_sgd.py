@@ -7,6 +7,7 @@ from sampled_problem import budget_of, problem, releases
 
 from dpsk.losses import Hinge, Logistic, Softmax
 from dpsk.mechanisms import Gaussian
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, Sampling, best_order
 from dpsk.queries import GradientSum
@@ -14,6 +15,7 @@ from dpsk.solvers.sgd import SGD
 from dpsk.testing import check_solver
 
 TENTH = Sampling(0.1)
+OBJECTIVE = LinearObjective(Logistic(), L2(1e-3), (6,))
 SOLVERS = {
     "sgd": SGD(TENTH),
     "adam": SGD(TENTH, optimizer="adam", learning_rate=0.05),
@@ -37,7 +39,7 @@ def test_it_passes_check_solver_with_other_losses():
 def test_the_steps_share_the_budget_evenly_and_leave_nothing(steps, rate):
     solver = SGD(Sampling(rate), steps=steps)
     data = problem(solver)
-    assert len(list(solver.iterates(data, Logistic(), L2(1e-3), (6,)))) == steps
+    assert len(list(solver.iterates(data, OBJECTIVE))) == steps
     report = data.report()
     assert releases(data) == {"batch": steps}
     assert 0.999999 * report.limit < report.charged <= report.limit
@@ -56,10 +58,10 @@ def test_no_order_would_have_bought_less_noise():
 def test_a_noise_multiplier_is_taken_as_it_is():
     solver = SGD(TENTH, steps=3, noise_multiplier=20.0)
     data = problem(solver)
-    list(solver.iterates(data, Logistic(), L2(1e-3), (6,)))
+    list(solver.iterates(data, OBJECTIVE))
     assert data.report().charged == pytest.approx(3 * data.currency.price(TENTH.cost([Gaussian(0.05).cost])))
     with pytest.raises(BudgetExhausted):
-        list(SGD(TENTH, steps=3, noise_multiplier=0.1).iterates(problem(solver), Logistic(), L2(1e-3), (6,)))
+        list(SGD(TENTH, steps=3, noise_multiplier=0.1).iterates(problem(solver), OBJECTIVE))
 
 
 class Noiseless:
@@ -85,7 +87,7 @@ class Noiseless:
 def test_a_step_of_sgd():
     data = Noiseless([[1.0, 2.0], [3.0, -1.0], [0.5, 0.5], [1.0, 1.0]])
     solver = SGD(TENTH, steps=4, learning_rate=0.5, average=0.5, noise_multiplier=1.0, gradient_clip=0.7)
-    found = list(solver.iterates(data, Logistic(), L2(0.2), (2,)))
+    found = list(solver.iterates(data, LinearObjective(Logistic(), L2(0.2), (2,))))
     w, expected = np.zeros(2), []
     for gradient in ([1.0, 2.0], [3.0, -1.0], [0.5, 0.5], [1.0, 1.0]):
         w = w - 0.5 * (np.array(gradient) + 0.2 * w)
@@ -99,7 +101,7 @@ def test_a_step_of_adam():
     """Kingma & Ba (2015), Algorithm 1, written out."""
     gradients = np.random.default_rng(0).normal(size=(5, 3))
     solver = SGD(TENTH, steps=5, optimizer="adam", learning_rate=0.1, average=1e-9, noise_multiplier=1.0)
-    found = list(solver.iterates(Noiseless(gradients), Logistic(), L2(0.0), (3,)))
+    found = list(solver.iterates(Noiseless(gradients), LinearObjective(Logistic(), L2(0.0), (3,))))
     w, m, v = np.zeros(3), np.zeros(3), np.zeros(3)
     for t, g in enumerate(gradients, 1):
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g

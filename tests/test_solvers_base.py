@@ -5,9 +5,12 @@ from noisy_descent import NoisyDescent
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Logistic
 from dpsk.mechanisms import SeededBits
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, Ledger
-from dpsk.solvers import run
+from dpsk.solvers import Diagnostics, Result, run
+
+OBJECTIVE = LinearObjective(Logistic(), L2(0.1), (4,))
 
 
 def make_data(epsilon=1.0):
@@ -22,7 +25,7 @@ class Yields:
     def __init__(self, *weights, exhausted):
         self.weights, self.exhausted = weights, exhausted
 
-    def iterates(self, data, loss, penalty, shape):
+    def iterates(self, data, objective):
         yield from self.weights
         if self.exhausted:
             raise BudgetExhausted("enough")
@@ -31,15 +34,15 @@ class Yields:
 @pytest.mark.parametrize("exhausted", [True, False])
 def test_the_last_iterate_is_returned_and_every_one_is_shown(exhausted):
     seen = []
-    last = run(Yields(1, 2, 3, exhausted=exhausted), make_data(), Logistic(), L2(0.1), (4,), seen.append)
-    assert last == 3
+    last = run(Yields(1, 2, 3, exhausted=exhausted), make_data(), OBJECTIVE, seen.append)
+    assert last == Result(3, Diagnostics())
     assert seen == [1, 2, 3]
 
 
 @pytest.mark.parametrize("exhausted", [True, False])
 def test_a_budget_without_a_single_iterate_is_an_error(exhausted):
     with pytest.raises(BudgetExhausted):
-        run(Yields(exhausted=exhausted), make_data(), Logistic(), L2(0.1), (4,))
+        run(Yields(exhausted=exhausted), make_data(), OBJECTIVE)
 
 
 def test_other_errors_pass():
@@ -50,12 +53,12 @@ def test_other_errors_pass():
     solver = Yields(exhausted=False)
     solver.iterates = broken
     with pytest.raises(ZeroDivisionError):
-        run(solver, make_data(), Logistic(), L2(0.1), (4,))
+        run(solver, make_data(), OBJECTIVE)
 
 
 def test_equal_shares_use_up_the_budget_and_no_more():
     data = make_data()
-    run(NoisyDescent(steps=7), data, Logistic(), L2(0.1), (4,))
+    run(NoisyDescent(steps=7), data, OBJECTIVE)
     report = data.report()
     assert report.releases[0].count == 7
     assert report.charged <= report.limit
@@ -64,10 +67,10 @@ def test_equal_shares_use_up_the_budget_and_no_more():
 
 def test_a_solver_that_asks_for_more_stops_at_the_cap():
     class Greedy(NoisyDescent):
-        def iterates(self, data, loss, penalty, shape):
+        def iterates(self, data, objective):
             while True:
-                yield from super().iterates(data, loss, penalty, shape)
+                yield from super().iterates(data, objective)
 
     data = make_data()
-    run(Greedy(steps=7), data, Logistic(), L2(0.1), (4,))
+    run(Greedy(steps=7), data, OBJECTIVE)
     assert data.report().releases[0].count == 7

@@ -610,18 +610,23 @@ def test_a_fit_does_not_settle_for_another_one_in_a_backup_that_took_the_place_o
     assert fits_of(ledger) == [("closed", 1.0)]
 
 
-def test_a_plan_that_was_not_set_aside_is_refused(tmp_path):
+def test_a_plan_whose_currency_a_ledger_cannot_add_up_is_refused_without_a_trace(tmp_path):
     objective = ObjectiveDP.plan(1.0, 1e-6, 0.1, 1, replaced=False)
     other, descent = (Budget.of(1.0, 1e-6, currency=currency) for currency in (objective, GaussianDP()))
+    what = {"label": "fit", "adjacency": "zero-out", "private": True}
     for currency, allowed in (("basic", True), ("mu**2", False), ("rho", False)):
         ledger = PrivacyLedger(tmp_path / f"{currency[:2]}.db", epsilon=2.0, delta=1e-5, currency=currency)
-        with ledger.fit(descent, label="fit", adjacency="zero-out", private=True) as filtered:
-            if allowed:
-                filtered.replan(other)
-            else:
+        if not allowed:
+            for refused in (ledger.require_room, lambda *a, ledger=ledger, **k: ledger.fit(*a, **k).__enter__()):
                 with pytest.raises(ValueError, match="has no"):
-                    filtered.replan(other)
-                assert filtered.budget == descent
+                    refused(other, **what)
+            assert ledger.history() == []
+        for budget in (other, descent) if allowed else (descent,):
+            ledger.require_room(budget, **what)
+            assert fits_of(ledger) == [("closed", 1.0)] * (budget is descent and allowed)
+            with ledger.fit(budget, **what) as filtered:
+                assert filtered.budget == budget
+                filtered.charge(GaussianCost(1e-3), "something")
 
 
 def test_sums_that_were_tampered_with_stop_everything(tmp_path):

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Chunk, Columns, RawRows, StoredRows
+from dpsk.data import ArrayRows, Chunk, Columns, RawRows, RowMap, StoredRows
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, UNIT_BITS
 from dpsk.data.stored import Scratch, blocks_of, require_room
 from dpsk.data.tables import StoredTable
@@ -34,7 +34,7 @@ def in_pieces(X):
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning:scipy")
 def test_stored_rows_give_the_same_bits(on_disk, threads):
     with joblib.parallel_config("threading", n_jobs=threads):
-        check_rows(lambda X, y, **options: StoredRows(in_pieces(X), y, on_disk=on_disk, **options))
+        check_rows(lambda X, y, how: StoredRows(in_pieces(X), y, how, on_disk=on_disk))
 
 
 def example(n=20_000, d=8, density=1.0):
@@ -56,9 +56,9 @@ def test_random_parts_of_dense_and_sparse_blocks_give_the_same_bits(on_disk, cen
     (sparse, _), (dense, _) = example(3000, d, density=0.1), example(3000, d)
     X, y = np.concatenate([sparse, dense]), example(6000, d)[1]
     cuts = [0, 2000, *range(2100, 6001, 100)]  # a long one first, to which others are joined
-    options = {"columns": columns(d, centred)}
+    how = RowMap(columns=columns(d, centred))
     blocks = [X[a:b] for a, b in pairwise(cuts)]
-    plain, stored = ArrayRows(X, y, **options), StoredRows(blocks, y, on_disk=on_disk, **options)
+    plain, stored = ArrayRows(X, y, how), StoredRows(blocks, y, how, on_disk=on_disk)
     assert {part.sparse for part in stored._parts()} == {True, False}
     query = GradientSum(Logistic(), np.random.default_rng(2).normal(size=d + 1), clip=0.7)
     chosen = np.random.default_rng(3).permutation(6000)[:2000]
@@ -87,10 +87,11 @@ def test_dense_and_sparse_rows_are_not_joined():
 def test_mapped_columns_and_random_parts_give_the_same_bits(on_disk, row_major, centred, density):
     X, y = example(density=density)
     rng = np.random.default_rng(2)
-    options = {"columns": columns(8, centred), "row_major": row_major}
-    plain, stored = ArrayRows(X, y, **options), StoredRows([X[:9000], X[9000:]], y, on_disk=on_disk, **options)
-    assert (stored.norm_range, stored.n_classes) == (plain.norm_range, plain.n_classes)
-    assert np.array_equal(stored.reach, plain.reach)
+    how = RowMap(columns=columns(8, centred), row_major=row_major)
+    plain, stored = ArrayRows(X, y, how), StoredRows([X[:9000], X[9000:]], y, how, on_disk=on_disk)
+    for name in ("n_rows", "n_features", "n_parameters", "norm_range", "n_classes"):
+        assert getattr(stored.public, name) == getattr(plain.public, name)
+    assert np.array_equal(stored.public.column_bounds, plain.public.column_bounds)
     w = rng.normal(size=9)
     line = LossesAlong(Logistic(), w, 0.1 * w, range(4), clip=3.0)
     queries = [GradientSum(Logistic(), w, clip=0.7), line, GradientSum(Logistic(), line.points[2], clip=1.0)]
@@ -113,7 +114,7 @@ def test_units_have_fewer_digits_than_single_precision():
     X = rng.standard_t(1, (500, 5)) * 10.0 ** rng.uniform(-200, 200, (500, 1))
     for options in ({}, {"columns": columns(5, True)}, {"columns": columns(5, False)}, {"data_norm": 1.0}):
         for store in (np.asarray, sp.csr_matrix):
-            (chunk,) = ArrayRows(store(X), np.ones(500), **options)._chunks()
+            (chunk,) = ArrayRows(store(X), np.ones(500), RowMap(**options))._chunks()
             units = chunk.units.toarray() if sp.issparse(chunk.units) else chunk.units
             assert np.array_equal(units.astype(np.float32), units)
 

@@ -11,40 +11,42 @@ import pytest
 import scipy.sparse as sp
 from noisy_descent import NoisyDescent
 
-from dpsk.data import ArrayRows, PrivateData, RowMap
+from dpsk.data import ArrayRows, PrivateData, Rows
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.testing import check_loss, check_rows, check_solver, find_peeks
 from dpsk.testing.common import places
 
 
 def test_check_rows_accepts_a_backend_outside_the_package():
-    class Halves:
+    class Halves(Rows):
         """Two ArrayRows side by side, as two workers would hold them."""
 
-        def __init__(self, X, y, **options):
+        def __init__(self, X, y, how):
             half = len(y) // 2
             parts = [slice(0, half), slice(half, None)] if half else [slice(None)]
-            self.parts = [ArrayRows(sp.csr_matrix(X[p]), y[p], **options) for p in parts]
-            self.n_rows, self.n_features = X.shape
-            self.n_parameters = self.parts[0].n_parameters
-            self.norm_range = self.parts[0].norm_range
+            self.parts = [ArrayRows(sp.csr_matrix(X[p]), y[p], how) for p in parts]
+            self.public, self.given = how.of_shape(*X.shape), (X, y, how)
 
         def total(self, kernel):
             return sum(part.total(kernel) for part in self.parts)
+
+        def subset(self, indices):
+            X, y, how = self.given
+            return Halves(X[indices], y[indices], how)
 
     check_rows(Halves)
 
 
 @pytest.mark.parametrize("what", ["float32", "a row lost", "no intercept"])
 def test_check_rows_catches(what):
-    def make(X, y, *, n_classes, fit_intercept):
+    def make(X, y, how):
         if what == "float32":
             X = X.clip(-1e30, 1e30).astype(np.float32)
         if what == "a row lost" and len(y) > 1:
             X, y = X[1:], y[1:]
         if what == "no intercept":
-            fit_intercept = False
-        return ArrayRows(X, y, RowMap(n_classes=n_classes, fit_intercept=fit_intercept))
+            how = dataclasses.replace(how, fit_intercept=False)
+        return ArrayRows(X, y, how)
 
     with pytest.raises(AssertionError):
         check_rows(make)
@@ -72,15 +74,16 @@ from dataclasses import dataclass
 import numpy as np
 from dpsk.mechanisms import Gaussian
 from dpsk.queries import GradientSum
+from dpsk.solvers import Solver
 
 @dataclass(frozen=True)
-class Planted:
-    def iterates(self, data, loss, penalty, shape):
-        w = np.zeros(shape)
+class Planted(Solver):
+    def iterates(self, data, objective):
+        w = np.zeros(objective.shape)
         for _ in range(60):
-            sealed = data.measure(GradientSum(loss, w, clip=2.0))
+            sealed = data.measure(GradientSum(objective.loss, w, clip=2.0))
             gradient = data.release(sealed, Gaussian.priced(data.portion(60), data.currency))
-            w = w - 3 * (gradient / data.n_rows + penalty.gradient(w))
+            w = w - 3 * (gradient / data.n_rows + objective.penalty.gradient(w))
             {line}
             yield w
 """
@@ -107,7 +110,7 @@ PEEKS = {
     "operating system": "import os",
     "garbage collector": "import gc",
     "inspection": "from inspect import currentframe",
-    "estimators": "from dpsk.estimators import base",
+    "estimators": "from dpsk.estimators import classifier",
     "eval": "w = eval('sealed')",
     "builtins": "w = __builtins__",
     "sets an attribute": "data.adjacency = 'replace'",
@@ -156,8 +159,8 @@ def test_find_peeks_names_the_line(peek):
 def test_a_solver_must_be_frozen():
     @dataclasses.dataclass
     class Loose(NoisyDescent.__mro__[1]):
-        def iterates(self, data: PrivateData, loss, penalty, shape):
-            yield np.zeros(shape)
+        def iterates(self, data: PrivateData, objective):
+            yield np.zeros(objective.shape)
 
     with pytest.raises(AssertionError, match="frozen"):
         check_solver(Loose())

@@ -1,6 +1,7 @@
 """Tilted objectives: which minimum it is, how far one row moves it, and what rounding may hide."""
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import mpmath
@@ -151,7 +152,7 @@ def test_random_rows_of_any_size_stay_within_the_sensitivity(loss):
 def test_check_query(loss):
     def make_rows(X, y):
         rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
-        rows.n_rows = 20
+        rows.public = replace(rows.public, n_rows=20)
         return rows
 
     what = tilted(loss, 20, 4, 1.0, clip=0.5, longest=2.0, penalty=2.0)
@@ -165,7 +166,7 @@ def test_a_row_that_left_counts_as_one_without_a_loss():
     total = {}
     for name, X_, y_, n in (("left", X[1:], y[1:], 30), ("nothing", without_first(X), y, 30)):
         rows = ArrayRows(X_, y_, RowMap(fit_intercept=False))
-        rows.n_rows = n
+        rows.public = replace(rows.public, n_rows=n)
         total[name] = weights(what, rows)
     # a row of zeros has the loss at 0, and so a larger weight
     assert np.linalg.norm(total["nothing"]) < np.linalg.norm(total["left"]) - 2 * what.near
@@ -352,13 +353,13 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp
     X, y = example(loss, 300)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
-    options = {"n_classes": loss.n_classes, "columns": COLUMNS[columns]}
+    how = RowMap(loss.n_classes, columns=COLUMNS[columns])
     variants = [
-        ArrayRows(store(X, tmp_path), y, **options, **chunks)
+        ArrayRows(store(X, tmp_path), y, how, chunk_rows=chunk_rows)
         for store in STORES.values()
-        for chunks in ({}, {"chunk_rows": 17})
+        for chunk_rows in (None, 17)
     ]
-    variants.append(ArrayRows(X[order], y[order], **options))
+    variants.append(ArrayRows(X[order], y[order], how))
     what, results = of_rows(loss, variants[0], 2.0), []
     w = np.random.default_rng(5).normal(size=what.objective.shape)
     damping = np.full(what.objective.shape[1], 0.1)

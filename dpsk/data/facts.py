@@ -35,11 +35,9 @@ class UnknownFact(LookupError):
 
 @dataclass(frozen=True)
 class Unknown:
-    """Facts before the data are seen: only where the rows are is known. To read another fact raises UnknownFact."""
-
-    remote: bool = False
+    """Facts before the data are seen: to read one raises UnknownFact."""
 
     def _refuse(self) -> NoReturn:
-        raise UnknownFact("the numbers of rows, columns and classes are not known yet")
+        raise UnknownFact("the numbers of rows, columns and classes, and where rows are, are not known yet")
 
-    n_rows = n_features = n_classes = property(_refuse)
+    n_rows = n_features = n_classes = remote = property(_refuse)

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, with_callbacks
-from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, is_dask, row_scores
+from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, row_scores
 from ..data.labels import as_classes
 from ..mechanisms import bits_for
 from ..mechanisms.samplers import Floats
@@ -158,24 +158,28 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         refuse_unsupported(unsupported)
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
         bits, adjacency, ledger = bits_for(self.random_state), self.adjacency, self.ledger
-        early = self._early_plan(X)
+        early = self._early_plan()
         exact = early is not None and early.budget is None
         promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
         require_room(ledger, None if early is None else early.budget, **promise)
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
-        with _without_sizes(), accounted(self) as account:
-            table = open_table(self, X, y, self.classes, in_memory=exact)
-            plan = plan_of(self, table.facts)
-            self._warn(doubts(plan, table.facts))
-            with set_aside(ledger, plan.budget, **promise) as reserved:
-                account.door = None if reserved is None else Door(reserved, bits, adjacency)
-                self._carry_out(plan, table, account.door)
-        return self
+        try:
+            with accounted(self) as account:
+                table = open_table(self, X, y, self.classes, in_memory=exact)
+                plan = plan_of(self, table.facts)
+                self._warn(doubts(plan, table.facts))
+                with set_aside(ledger, plan.budget, **promise) as reserved:
+                    account.door = None if reserved is None else Door(reserved, bits, adjacency)
+                    self._carry_out(plan, table, account.door)
+            return self
+        except MemoryError:
+            pass  # its message tells the sizes of arrays, which may be numbers of entries; so it is not attached below
+        raise MemoryError("X does not fit into memory: a numpy.memmap, dpsk.Chunks or a Dask collection needs less")
 
-    def _early_plan(self, X: Any) -> Plan | None:
+    def _early_plan(self) -> Plan | None:
         """Return the plan as far as it is known before the data are seen; refuse what no data could mend."""
         try:
-            return plan_of(self, Unknown(remote=is_dask(X)))
+            return plan_of(self, Unknown())
         except UnknownFact:
             return None
 
@@ -273,14 +277,3 @@ def _replace_fitted(model: Any, attributes: dict[str, Any]) -> None:
     for name in _fitted(model):
         delattr(model, name)
     vars(model).update(attributes)
-
-
-@contextmanager
-def _without_sizes() -> Iterator[None]:
-    """Let an error of memory tell no sizes of arrays, which may be numbers of entries."""
-    try:
-        yield
-        return
-    except MemoryError:
-        pass
-    raise MemoryError("X does not fit into memory: a numpy.memmap, dpsk.Chunks or a Dask collection needs less")

@@ -10,10 +10,10 @@ from ..requirements import choice, part
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, is_exact, objective_budget
 from .plan import Plan, l2_of, with_parameters_of
-from .probabilities import SMOOTH_LOSSES, LossNamed, ProbabilitiesOfLogLoss
+from .probabilities import SMOOTH_LOSSES, LossNamed, OneVsRestProbabilities, ProbabilitiesOfLogLoss
 
 
-class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, WithExactModel):
+class ObjectivePerturbationClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, WithExactModel):
     """Linear classifier by objective perturbation: a random linear term, one convex problem, solved once.
 
     Chaudhuri, Monteleoni & Sarwate (2011) and Kifer, Smith & Thakurta (2012), with the exact profile of Gaussian noise

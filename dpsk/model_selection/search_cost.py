@@ -171,11 +171,14 @@ def search_cost(
 
 
 def _facts(*given: int | None) -> list[Facts | Unknown]:
-    """Return the facts of the smallest and of the largest training set, as far as they are given."""
+    """Return the facts of the smallest and of the largest training set, as far as they are given.
+
+    A training set may lack classes. With two of them a plan may be another one, so these come first.
+    """
     n_rows, n_features, n_classes = given
     if n_rows is None or n_features is None or n_classes is None:
         return [Unknown()]
-    return [Facts(n, n_features, n_classes) for n in (max(1, n_rows // 2), n_rows)]
+    return [Facts(n, n_features, k) for k in sorted({2, n_classes}) for n in (max(1, n_rows // 2), n_rows)]
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,8 @@ class _Candidate:
 
     @classmethod
     def of(cls, model: PrivateClassifier, facts: Sequence[Facts | Unknown]) -> _Candidate:
+        if model.classes is not None:  # which no training set lacks
+            facts = facts[-2:]
         try:
             first, *others = [budget_of_plan(model, known) for known in facts]
         except UnknownFact:
