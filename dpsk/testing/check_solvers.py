@@ -30,13 +30,14 @@ _MODULES_FOR_SOLVERS = {
     "dataclasses",
     "itertools",
     "math",
+    "numbers",
     "numpy",
     "scipy.sparse.linalg",
     "typing",
 }
 _NAMES_OUTSIDE = {
-    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol",
-    "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
+    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Integral", "Iterable", "Iterator", "Literal",
+    "Protocol", "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
 }  # fmt: skip
 _NAMES_FORBIDDEN = {
     "compile", "delattr", "eval", "exec", "getattr", "globals", "locals", "make_dataclass", "object", "open", "print",
