@@ -14,9 +14,9 @@ import pytest
 from scipy.special import ndtri
 from scipy.stats import beta
 
-import dpsk.estimators.sampled as sampled
 import dpsk.mechanisms.additive as additive
 import dpsk.privacy.amplification as amplification
+import dpsk.solvers.sampled as sampled
 from dpsk import DPLineSearchClassifier, DPSGDClassifier
 from dpsk.data import PrivateData
 from dpsk.privacy import GaussianDP, RenyiDP

@@ -11,9 +11,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-import dpsk.estimators.classifier as base
 from dpsk import BudgetExhausted, DPLogisticRegression, DPSGDClassifier, PrivacyLedger, PrivateSearchCV
 from dpsk.data import PrivateData
+from dpsk.estimators.progress import Progress
 from dpsk.model_selection import NothingSelected, Poisson, search
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -30,9 +30,9 @@ def interrupt(monkeypatch, at):
         raise KeyboardInterrupt
 
     if at == "an iterate":
-        monkeypatch.setattr(base.PrivateClassifier, "_observer", lambda *_: interrupted)
+        monkeypatch.setattr(Progress, "observer", lambda *_: interrupted)
     else:
-        monkeypatch.setattr(base.PrivateClassifier, "_attributes", interrupted)
+        monkeypatch.setattr(Progress, "attributes", interrupted)
 
 
 def require_nothing_but_a_report(model, X, *, epsilon):
