@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract import ADAPTIVE, ESTIMATORS, PERTURBING, SAMPLED, STANDARDISING, Untouchable, each_estimator
+from contract import ADAPTIVE, BY_FACTS, ESTIMATORS, PERTURBING, SAMPLED, STANDARDISING, Untouchable, each_estimator
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -17,9 +17,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpsk
-from dpsk import BudgetExhausted, DPAGDLogisticRegression, DPLogisticRegression, LedgerError, PrivacyLedger
-from dpsk.data import ArrayTable, PrivateData
+from dpsk import BudgetExhausted, DPAGDLogisticRegression, DPLinearSVC, DPLogisticRegression, LedgerError, PrivacyLedger
+from dpsk.data import ArrayTable, Facts, PrivateData, Unknown, UnknownFact
+from dpsk.estimators.plan import budget_of_plan
 from dpsk.estimators.progress import Progress
+from dpsk.privacy import Budget, GaussianCost
 from dpsk.privacy.durable import ledger_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -89,15 +91,40 @@ def test_the_budget_is_set_aside_before_anything_is_computed_for_release(Estimat
     assert set(seen) == {1.5}
 
 
+def data_for(Estimator, data):
+    """Data that a refused fit may see: none where the budget does not depend on their numbers of rows and classes."""
+    return data if Estimator in BY_FACTS else (Untouchable(), Untouchable())
+
+
+@each_estimator
+def test_whose_budget_is_known_before_the_data_are_seen(Estimator):
+    if Estimator in BY_FACTS:
+        with pytest.raises(UnknownFact):
+            budget_of_plan(Estimator(), Unknown())
+    else:
+        assert budget_of_plan(Estimator(), Unknown()) == budget_of_plan(Estimator(), Facts(500, 4, 3))
+
+
+@each_estimator
+def test_a_ledger_without_any_room_refuses_before_the_data_are_touched(Estimator, ledger, draws):
+    with ledger.fit(Budget.of(2.0, 1e-6), label="all", adjacency="zero-out", private=True) as filtered:
+        filtered.charge(GaussianCost(1e-3), "all")
+    before = ledger.history()
+    with pytest.raises(BudgetExhausted, match=r"left in PrivacyLedger"):
+        Estimator(epsilon=0.5, ledger=ledger).fit(Untouchable(), Untouchable())
+    assert draws == []
+    assert ledger.history() == before
+
+
 @each_estimator
 @pytest.mark.parametrize("given_as", ["object", "string", "path"])
-def test_overspending_is_refused_before_the_data_are_touched(Estimator, given_as, ledger, draws, cancer):
+def test_overspending_is_refused_before_anything_is_drawn(Estimator, given_as, ledger, draws, cancer):
     given = {"object": ledger, "string": ledger.path, "path": Path(ledger.path)}[given_as]
     model = Estimator(epsilon=1.5, ledger=given).fit(*cancer)
     coefficients, before = model.coef_.copy(), ledger.history()
     del draws[:]
     with pytest.raises(BudgetExhausted, match=r"asks for epsilon 1\.5 .* epsilon 0\.5 .* left") as caught:
-        model.fit(Untouchable(), Untouchable())
+        model.fit(*data_for(Estimator, cancer))
     assert ledger.path in str(caught.value)
     assert draws == []
     assert ledger.history() == before
@@ -168,10 +195,10 @@ def test_descent_settles_under_mu_squared_and_not_under_rho(Estimator, tmp_path,
 
 @pytest.mark.parametrize("Estimator", [*SAMPLED, *PERTURBING])
 @pytest.mark.parametrize("currency", ["rho", "mu**2"])
-def test_what_has_no_amount_is_refused_where_they_have_no_amount(Estimator, currency, tmp_path, draws):
+def test_what_has_no_amount_is_refused_where_they_have_no_amount(Estimator, currency, tmp_path, draws, cancer):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=1e-5, currency=currency)
     with pytest.raises(ValueError, match=r"has no .*use a ledger with currency='basic'"):
-        Estimator(ledger=ledger).fit(Untouchable(), Untouchable())
+        Estimator(ledger=ledger).fit(*data_for(Estimator, cancer))
     assert draws == []
     assert ledger.history() == []
 
@@ -186,9 +213,29 @@ def test_what_the_data_decide_does_not_change_what_was_set_aside(tmp_path, iris)
     assert model.privacy_spent_.currency.n_minima == 3
     assert ledger.remaining() == {"epsilon": 30.0, "delta": 9e-6}
     rows = np.random.default_rng(0).uniform(size=(10_000, 2))
-    for given, currency in ((None, "ObjectiveDP"), (ledger, "GaussianDP")):
-        many = DPLogisticRegression(epsilon=20.0, bounds=(0, 1), ledger=given).fit(rows, rows[:, 0] > rows[:, 1])
-        assert type(many.privacy_spent_.currency).__name__ == currency
+    labels = rows[:, 0] > rows[:, 1]
+    for given in (None, ledger):
+        many = DPLogisticRegression(epsilon=20.0, bounds=(0, 1), ledger=given).fit(rows, labels)
+        assert type(many.privacy_spent_.currency).__name__ == "ObjectiveDP"
+    assert ledger.remaining() == {"epsilon": 10.0, "delta": 8e-6}
+    few = DPLogisticRegression(epsilon=1.0, bounds=(0, 1), ledger=ledger).fit(rows[:300], labels[:300])
+    assert type(few.privacy_spent_.currency).__name__ == "GaussianDP"
+    assert ledger.remaining() == {"epsilon": 9.0, "delta": 7e-6}
+
+
+@pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPLinearSVC])
+@pytest.mark.parametrize("currency", ["rho", "mu**2"])
+def test_a_ledger_changes_no_algorithm_it_refuses_what_it_cannot_count(Estimator, currency, tmp_path, draws):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=50.0, delta=1e-5, currency=currency)
+    rows = np.random.default_rng(0).uniform(size=(10_000, 2))
+    labels = rows[:, 0] > rows[:, 1]
+    with pytest.raises(ValueError, match=r"has no .*use a ledger with currency='basic'"):
+        Estimator(epsilon=20.0, bounds=(0, 1), ledger=ledger).fit(rows, labels)
+    assert draws == []
+    assert ledger.history() == []
+    named = Estimator(epsilon=20.0, bounds=(0, 1), ledger=ledger, solver="gradient-descent").fit(rows, labels)
+    assert named.privacy_spent_.currency.name == "mu**2"
+    assert len(ledger.history()) == 1
 
 
 @each_estimator
@@ -309,7 +356,7 @@ def test_a_missing_ledger_is_named_and_not_created(Estimator, tmp_path):
 
 
 @each_estimator
-def test_a_ledger_that_cannot_be_written_draws_nothing(Estimator, ledger, draws, monkeypatch):
+def test_a_ledger_that_cannot_be_written_draws_nothing(Estimator, ledger, draws, monkeypatch, cancer):
     connect = ledger_file._connect
 
     def read_only(path, mode, timeout):
@@ -317,7 +364,7 @@ def test_a_ledger_that_cannot_be_written_draws_nothing(Estimator, ledger, draws,
 
     monkeypatch.setattr(ledger_file, "_connect", read_only)
     with pytest.raises(LedgerError, match="read-only"):
-        Estimator(ledger=ledger).fit(Untouchable(), Untouchable())
+        Estimator(ledger=ledger).fit(*cancer)
     assert draws == []
     monkeypatch.undo()
     assert ledger.history() == []

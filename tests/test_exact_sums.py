@@ -248,8 +248,9 @@ def test_no_query_is_missing_here():
     """One that is added has to be summed at its extremes above."""
     found = {
         kind
-        for name in dpsk.queries.__all__
-        if inspect.isclass(kind := getattr(dpsk.queries, name)) and issubclass(kind, Statistic | NoisyQuery)
+        for room in (dpsk.queries, dpsk.minimizers)
+        for name in room.__all__
+        if inspect.isclass(kind := getattr(room, name)) and issubclass(kind, Statistic | NoisyQuery)
     }
     sums = {type(query) for query in sums_of(extreme("ends", "dense", Logistic(), n=3), Logistic(), 1.0)}
     others = {Magnitudes, Positions, Moments, Successes, Minimizer, PerturbedMinima, SampledWeights}
