@@ -435,7 +435,7 @@ def cluster(tmp_path_factory):
     with (
         dask.config.set({"distributed.admin.system-monitor.gil.enabled": False}),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=folder
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", local_directory=folder
         ) as workers,
         Client(workers) as client,
     ):

@@ -92,8 +92,7 @@ def test_the_paper_s_first_price():
 def test_the_last_update_takes_what_is_left():
     solver = LineSearch(TENTH, fallback=True)
     data = problem(solver)
-    limit = data.budget.limit
-    mu = solver.strongest(data, 0.4 * limit, 1.0, 1.0)
+    mu = solver.strongest(data, 2.5, 1.0, 1.0)
     assert solver.with_the_rest(data, mu, mu) == (mu, mu)
     data.subsample(TENTH, [Gaussian(mu), solver.chooser(mu)], "spent elsewhere")
     more, also = solver.with_the_rest(data, 0.99 * mu, 0.99 * mu)
