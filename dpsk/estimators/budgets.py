@@ -7,6 +7,7 @@ from typing import Any
 
 from ..data import Facts, Unknown
 from ..privacy import Budget, Currency, ObjectiveDP, conversions
+from ..privacy.currencies import needs_delta
 from ..privacy.neighbours import Adjacency
 from ..requirements import require_number
 from ..solvers.objective_perturbation import LARGEST_LOG_DETERMINANT, PRECISE
@@ -77,6 +78,7 @@ def objective_budget(estimator: Any, facts: Facts | Unknown, share: float | None
         return None
     epsilon, delta = float(estimator.epsilon), float(estimator.delta)
     Budget.of(estimator.epsilon, estimator.delta)  # or its error
+    needs_delta(ObjectiveDP.name, epsilon, delta)  # known before the data are
     n_minima = 1 if facts.n_classes == 2 else facts.n_classes
     if share is None:
         precision = public_precision(estimator, facts) if delta > 0 else 0.0
