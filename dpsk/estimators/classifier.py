@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -163,15 +164,16 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """
         refuse_unsupported(unsupported)
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
-        bits, adjacency, ledger = bits_for(self.random_state), self.adjacency, self.ledger
-        early = self._early_plan(X)
+        asked = copy.copy(self)
+        bits, adjacency, ledger = bits_for(asked.random_state), asked.adjacency, asked.ledger
+        early = asked._early_plan(X)
         exact = early is not None and early.budget is None
         promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
         require_room(ledger, None if early is None else early.budget, **promise)
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         with _without_sizes(), accounted(self) as account:
-            table = open_table(self, X, y, self.classes, in_memory=exact)
-            plan = plan_of(self, table.facts)
+            table = open_table(self, X, y, asked.classes, in_memory=exact)
+            plan = plan_of(asked, table.facts)
             self._warn(doubts(plan, table.facts))
             with set_aside(ledger, plan.budget, **promise) as reserved:
                 account.door = None if reserved is None else Door(reserved, bits, adjacency)
