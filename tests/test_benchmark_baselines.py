@@ -10,6 +10,7 @@ from scipy.optimize import OptimizeResult
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic
 from dpsk.mechanisms import SeededBits
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Ledger, Sampling, conversions
 from dpsk.solvers import run
@@ -96,7 +97,7 @@ def test_privgene_pays_for_every_choice_and_is_pure_without_a_delta():
     for delta in (0.0, 1e-6):
         ledger = Ledger(Budget.of(4.0, delta))
         data = PrivateData(ArrayRows(X, y.astype(float)), ledger, SeededBits(0))
-        run(PrivGene(pace=400, parents=2), data, Logistic(), L2(1e-3), (5,))
+        run(PrivGene(pace=400, parents=2), data, LinearObjective(Logistic(), L2(1e-3), (5,)))
         (release,) = ledger.releases
         assert release.count == 2 * round(800 * 4.0 / 400)
         assert ledger.charged <= ledger.budget.limit
