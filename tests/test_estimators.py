@@ -461,7 +461,7 @@ def spoiled(cancer, what):
     ],
 )
 def test_bad_data_are_refused_and_nothing_is_spent(Estimator, what, message, cancer, monkeypatch):
-    monkeypatch.setattr(dpsk.data.PrivateData, "release", lambda *_: pytest.fail("something was spent"))
+    monkeypatch.setattr(dpsk.data.private.SealedRows, "release", lambda *_: pytest.fail("something was spent"))
     model = Estimator()
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(*spoiled(cancer, what))

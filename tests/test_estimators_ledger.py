@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer
 import dpsk
 from dpsk import BudgetExhausted, DPAGDLogisticRegression, DPLinearSVC, DPLogisticRegression, LedgerError, PrivacyLedger
 from dpsk.data import ArrayTable, Facts, PrivateData, Unknown, UnknownFact
+from dpsk.data.private import SealedRows
 from dpsk.estimators.plan import budget_of_plan
 from dpsk.estimators.progress import Progress
 from dpsk.privacy import Budget, GaussianCost
@@ -69,7 +70,9 @@ def test_the_budget_is_set_aside_before_anything_is_computed_for_release(Estimat
         work = getattr(kind, name)
         monkeypatch.setattr(kind, name, lambda self, *args, **kw: (seen.append(left()), work(self, *args, **kw))[1])
 
-    for name in ("__init__", "measure", "release", "open", "_pay", "draw", "subsample", "batch"):
+    for name in ("__init__", "measure", "release", "open"):
+        watch(SealedRows, name)
+    for name in ("_pay", "draw", "subsample", "batch"):
         watch(PrivateData, name)
     for name in ("rows", "raw"):
         watch(ArrayTable, name)
