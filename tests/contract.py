@@ -23,6 +23,7 @@ PERTURBING = [ObjectivePerturbationClassifier]
 PURE = [OutputPerturbationLogisticRegression, OutputPerturbationSVC]
 ONCE = [*PERTURBING, *PURE]
 SECOND_ORDER = [DPSecondOrderClassifier]
+BY_FACTS = [DPLogisticRegression, DPLinearSVC, *PERTURBING]  # their budget depends on public facts of the data
 ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER]
 each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
 each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in ONCE])

@@ -6,6 +6,7 @@ import pytest
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest
 from dpsk.mechanisms import ArgMin, NoisyMin, PermuteAndFlip, SeededBits
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
 from dpsk.solvers import run
@@ -42,7 +43,8 @@ def make_data(epsilon=1.0, n=2000, bits=0, budget=None):
 
 def fit(data, **parameters):
     seen = []
-    run(AdaptiveGradient(**parameters), data, Logistic(), L2(1e-3, free_intercept=True), (5,), seen.append)
+    objective = LinearObjective(Logistic(), L2(1e-3, free_intercept=True), (5,))
+    run(AdaptiveGradient(**parameters), data, objective, seen.append)
     return seen
 
 
@@ -109,7 +111,7 @@ def test_the_first_price_is_the_paper_s_or_buys_the_precision_asked_for():
     ("selection", "kind"), [("exponential", ArgMin), ("laplace", NoisyMin), ("permute-and-flip", PermuteAndFlip)]
 )
 def test_selection_chooses_its_mechanism_at_the_price_given(selection, kind):
-    chooser = AdaptiveGradient(selection=selection).chooser(1e-4, make_data())
+    chooser = AdaptiveGradient(selection=selection).search().priced(1e-4, make_data().currency)
     assert isinstance(chooser, kind)
     assert ZCDP().price(chooser.cost) == pytest.approx(1e-4, rel=1e-9)
 

@@ -327,13 +327,13 @@ def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, nor
     X, y = example(loss, 300)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
-    options = {"n_classes": loss.n_classes, "columns": COLUMNS[columns]}
+    how = RowMap(n_classes=loss.n_classes, columns=COLUMNS[columns])
     variants = [
-        ArrayRows(store(X, tmp_path), y, **options, **chunks)
+        ArrayRows(store(X, tmp_path), y, how, **chunks)
         for store in STORES.values()
         for chunks in ({}, {"chunk_rows": 17})
     ]
-    variants.append(ArrayRows(X[order], y[order], **options))
+    variants.append(ArrayRows(X[order], y[order], how))
     what, results = of_rows(loss, variants[0], norm), []
     w = np.random.default_rng(5).normal(size=what.objective.shape)
     damping = np.full(what.objective.shape[1], 0.1)

@@ -325,19 +325,19 @@ def test_storage_chunks_and_order_do_not_matter(loss, per_unit, tmp_path):
     X, y = example(loss)
     order = np.random.default_rng(7).permutation(len(y))
     np.save(tmp_path / "X.npy", X)
-    options = {"n_classes": loss.n_classes}
+    how = RowMap(n_classes=loss.n_classes)
     query = gains(loss, per_unit=per_unit)
-    expected = total(ArrayRows(X, y, **options), query)
+    expected = total(ArrayRows(X, y, how), query)
     assert expected.dtype == np.int64
     assert expected.shape == (len(STEPS),)
     others = {
-        "columns first": ArrayRows(np.asfortranarray(X), y, **options),
-        "CSR": ArrayRows(sp.csr_matrix(X), y, **options),
-        "CSC array": ArrayRows(sp.csc_array(X), y, chunk_rows=1000, **options),
-        "memmap": ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), y, **options),
-        "chunks of 777": ArrayRows(X, y, chunk_rows=777, **options),
-        "permuted": ArrayRows(X[order], y[order], **options),
-        "subset": ArrayRows(X, y, **options).subset(np.arange(len(y))),
+        "columns first": ArrayRows(np.asfortranarray(X), y, how),
+        "CSR": ArrayRows(sp.csr_matrix(X), y, how),
+        "CSC array": ArrayRows(sp.csc_array(X), y, how, chunk_rows=1000),
+        "memmap": ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), y, how),
+        "chunks of 777": ArrayRows(X, y, how, chunk_rows=777),
+        "permuted": ArrayRows(X[order], y[order], how),
+        "subset": ArrayRows(X, y, how).subset(np.arange(len(y))),
     }
     for name, rows in others.items():
         assert np.array_equal(total(rows, query), expected), name

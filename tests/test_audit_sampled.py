@@ -9,7 +9,6 @@ to be compared with the cap it promised. It exceeds the truth with probability a
 
 import math
 
-import dpsk.estimators.sampled as sampled
 import numpy as np
 import pytest
 from scipy.special import ndtri
@@ -17,8 +16,9 @@ from scipy.stats import beta
 
 import dpsk.mechanisms.additive as additive
 import dpsk.privacy.amplification as amplification
+import dpsk.solvers.sampled as sampled
 from dpsk import DPLineSearchClassifier, DPSGDClassifier
-from dpsk.data import PrivateData
+from dpsk.data.private import SealedRows
 from dpsk.privacy import GaussianDP, RenyiDP
 from dpsk.testing import ERROR_PROBABILITY
 
@@ -38,14 +38,14 @@ def _no_remembered_prices():
 
 def looks(model, row, monkeypatch):
     """Return how much the releases from each batch of a fit look like a row of 1 with the label 1."""
-    released, release = [], PrivateData.release
+    released, release = [], SealedRows.release
 
     def recorded(self, sealed, mechanism):
         released.append((sealed.label, release(self, sealed, mechanism)))
         return released[-1][1]
 
     with monkeypatch.context() as patch:
-        patch.setattr(PrivateData, "release", recorded)
+        patch.setattr(SealedRows, "release", recorded)
         # without an intercept a row of zeros is the same as no row
         model.set_params(random_state=row + 1).fit(np.array([[abs(row)], [0.0]]), np.array([int(row > 0), 1]))
     gradients, waited = [], []

@@ -20,9 +20,8 @@ Y = np.where(X[:, 0] > 0, 1, -1)
 
 
 def placed(**options):
-    return ArrayRows(
-        X, Y, RowMap(columns=Columns.within(-4, 4, D), fit_intercept=False), chunk_rows=CHUNK_ROWS, **options
-    )
+    how = RowMap(columns=Columns.within(-4, 4, D), fit_intercept=False, **options)
+    return ArrayRows(X, Y, how, chunk_rows=CHUNK_ROWS)
 
 
 def bytes_taken(work):

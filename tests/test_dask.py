@@ -27,7 +27,7 @@ from dpsk import (
     PrivacyLedger,
     PrivateSearchCV,
 )
-from dpsk.data import ArrayRows, DaskTable
+from dpsk.data import ArrayRows, DaskTable, RowMap
 from dpsk.data.dask import DaskRows
 from dpsk.estimators.validation import checked
 from dpsk.losses import Logistic
@@ -93,10 +93,11 @@ def without_a_cluster(request):
 
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning:scipy")
 def test_dask_rows_give_the_same_bits():
-    def make(X, y, **options):
+    def make(X, y, how):
         chunks = max(1, len(X) // 3)
-        table = DaskTable(da.from_array(X, chunks=(chunks, -1)), da.from_array(y, chunks=chunks), unchecked)
-        return table.rows(np.asarray, **options)
+        classes = (-1, 1) if how.n_classes is None else range(how.n_classes)
+        table = DaskTable(da.from_array(X, chunks=(chunks, -1)), da.from_array(y, chunks=chunks), unchecked, classes)
+        return table.rows(how)
 
     with dask.config.set(scheduler="sync"):
         check_rows(make)
@@ -104,6 +105,9 @@ def test_dask_rows_give_the_same_bits():
 
 def unchecked(X, y):
     return X, y
+
+
+LABELS = ["no", "yes"]
 
 
 def signs(y):
@@ -115,7 +119,7 @@ def test_every_block_is_added_once(n_blocks):
     """However many branches the tree has: 16 blocks have one, 256 have 17."""
     X, y = example()
     X, y = X[:n_blocks], y[:n_blocks]
-    rows = DaskTable(*on_dask(X, y, chunks=(1, -1)), unchecked).rows(signs)
+    rows = DaskTable(*on_dask(X, y, chunks=(1, -1)), unchecked, LABELS).rows(RowMap())
     query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
     assert np.array_equal(rows.total(query), ArrayRows(X, signs(y)).total(query))
     every_other = np.arange(0, n_blocks, 2)
@@ -348,7 +352,7 @@ def test_sizes_are_checked_before_anything_is_spent(tmp_path):
 
 
 def dask_rows():
-    return DaskTable(*on_dask(*example()), checked).rows(signs)
+    return DaskTable(*on_dask(*example()), checked, LABELS).rows(RowMap())
 
 
 def test_hinge_minima_refuse_rows_elsewhere():
@@ -397,7 +401,7 @@ def test_neither_rows_nor_random_bits_travel_with_a_kernel():
             raise AssertionError("this must not travel")
 
     rows = Refusing()
-    rows.reach, rows.n_rows = None, N
+    rows.public, rows.n_rows = RowMap().of_shape(N, D), N
     kernels = []
     rows.total = lambda kernel: kernels.append(kernel) or np.zeros((D + 1, 1, 3))
     sums = SumOverRows(RegularizedSum(Logistic(), N, D + 1, 1.0, 1.0, 10.0), rows, bits=Refusing())
@@ -431,7 +435,7 @@ def cluster(tmp_path_factory):
     with (
         dask.config.set({"distributed.admin.system-monitor.gil.enabled": False}),
         LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=folder
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", local_directory=folder
         ) as workers,
         Client(workers) as client,
     ):

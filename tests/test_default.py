@@ -74,7 +74,7 @@ def test_scores_are_linear_within_the_ranges_and_constant_beyond(Estimator, data
 
 @each_estimator
 def test_bounds_for_another_number_of_columns_are_refused_before_anything_is_spent(Estimator, cancer, monkeypatch):
-    monkeypatch.setattr(dpsk.data.PrivateData, "release", lambda *_: pytest.fail("something was spent"))
+    monkeypatch.setattr(dpsk.data.private.SealedRows, "release", lambda *_: pytest.fail("something was spent"))
     with pytest.raises(ValueError, match="bounds are given for 3 columns, but X has 30"):
         Estimator(bounds=([0, 0, 0], 1)).fit(*cancer)
 

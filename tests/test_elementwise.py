@@ -68,7 +68,7 @@ HASHES = """
 import hashlib, json
 import numpy as np
 from test_elementwise import LOSSES
-from dpsk.data import ArrayRows, Columns
+from dpsk.data import ArrayRows, Columns, RowMap
 from dpsk.losses import HuberHinge, Logistic
 from dpsk.queries import GradientSum, HessianSum, LossesAlong, Moments, RowNorms
 
@@ -86,7 +86,7 @@ for loss in (HuberHinge(), Logistic()):
     found[f"losses along a line of {loss!r}"] = of(
         *(rows.total(LossesAlong(loss, w, w / 4, range(8), clip=clip)) for clip in np.linspace(0.1, 9, 40))
     )
-placed = ArrayRows(X, y, columns=Columns.within(-3, 3, 6), fit_intercept=False)
+placed = ArrayRows(X, y, RowMap(columns=Columns.within(-3, 3, 6), fit_intercept=False))
 found["moments and norms"] = of(placed.total(Moments(6, clip=1.0)), rows.total(RowNorms()))
 found["gradient of HuberHinge"] = of(rows.total(GradientSum(HuberHinge(), w, clip=1.0)))
 found["Hessian of HuberHinge"] = of(rows.total(HessianSum(HuberHinge(), w, clip=1.0)))

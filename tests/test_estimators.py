@@ -39,6 +39,8 @@ from threadpoolctl import threadpool_limits
 
 import dpsk
 from dpsk import DPAGDSVC, BudgetExhausted, DPAGDLogisticRegression, PrivacySpent
+from dpsk.estimators.budgets import is_exact
+from dpsk.estimators.progress import Progress
 from dpsk.privacy.ledger import Release
 from dpsk.solvers.certificate import Certificate
 
@@ -459,7 +461,7 @@ def spoiled(cancer, what):
     ],
 )
 def test_bad_data_are_refused_and_nothing_is_spent(Estimator, what, message, cancer, monkeypatch):
-    monkeypatch.setattr(dpsk.data.PrivateData, "release", lambda *_: pytest.fail("something was spent"))
+    monkeypatch.setattr(dpsk.data.private.SealedRows, "release", lambda *_: pytest.fail("something was spent"))
     model = Estimator()
     with pytest.raises((ValueError, TypeError), match=message):
         model.fit(*spoiled(cancer, what))
@@ -548,7 +550,7 @@ def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator,
     huge[[0, 1], [0, 1]] = 1e200, 1e300  # whose squares overflow
     np.testing.assert_allclose(model.decision_function(storage(huge)), model.decision_function(along), rtol=1e-9)
     exact = Estimator(data_norm=1.0, epsilon=np.inf).set_params(standardize=None)
-    if exact._is_exact():
+    if is_exact(exact):
         exact.fit(X, y)
         assert not np.allclose(exact.decision_function(X), exact.decision_function(shortened))
 
@@ -706,19 +708,16 @@ def test_an_error_never_quotes_the_data(Estimator, what, cancer):
 
 
 @each_estimator
-def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer):
+def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer, monkeypatch):
     model = Estimator(random_state=0).fit(*cancer)
 
     class Breaks(Exception):
         pass
 
-    def observer(data, classes, context):
-        def observe(w):
-            raise Breaks
+    def observe(w):
+        raise Breaks
 
-        return observe
-
-    model._observer = observer
+    monkeypatch.setattr(Progress, "observer", lambda *_: observe)
     with pytest.raises(Breaks):
         model.fit(*cancer)
     assert not hasattr(model, "coef_")

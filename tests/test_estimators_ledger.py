@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract import ADAPTIVE, ESTIMATORS, PERTURBING, SAMPLED, STANDARDISING, Untouchable, each_estimator
+from contract import ADAPTIVE, BY_FACTS, ESTIMATORS, PERTURBING, SAMPLED, STANDARDISING, Untouchable, each_estimator
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -17,8 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import dpsk
-from dpsk import BudgetExhausted, DPAGDLogisticRegression, DPLogisticRegression, LedgerError, PrivacyLedger
-from dpsk.data import PrivateData
+from dpsk import BudgetExhausted, DPAGDLogisticRegression, DPLinearSVC, DPLogisticRegression, LedgerError, PrivacyLedger
+from dpsk.data import ArrayTable, Facts, PrivateData, Unknown, UnknownFact
+from dpsk.data.private import SealedRows
+from dpsk.estimators.plan import budget_of_plan
+from dpsk.estimators.progress import Progress
+from dpsk.privacy import Budget, GaussianCost
 from dpsk.privacy.durable import ledger_file
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -55,12 +59,27 @@ def test_a_fit_is_recorded_once_with_its_whole_guarantee(Estimator, ledger, canc
 
 
 @each_estimator
-def test_the_budget_is_set_aside_before_the_data_are_touched(Estimator, ledger, cancer):
-    seen = []
+def test_the_budget_is_set_aside_before_anything_is_computed_for_release(Estimator, ledger, cancer, monkeypatch):
+    """Data are checked before, so that refused ones leave no trace; sums and draws come after."""
+    checked, seen = [], []
+
+    def left():
+        return PrivacyLedger(ledger.path).remaining()["epsilon"]
+
+    def watch(kind, name):
+        work = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda self, *args, **kw: (seen.append(left()), work(self, *args, **kw))[1])
+
+    for name in ("__init__", "measure", "release", "open"):
+        watch(SealedRows, name)
+    for name in ("_pay", "draw", "subsample", "batch"):
+        watch(PrivateData, name)
+    for name in ("rows", "raw"):
+        watch(ArrayTable, name)
 
     class Watched:
         def __array__(self, *args, **kwargs):
-            seen.append(PrivacyLedger(ledger.path).remaining()["epsilon"])
+            checked.append(left())
             return np.asarray(cancer[0], *args, **kwargs)
 
         def __len__(self):
@@ -69,19 +88,46 @@ def test_the_budget_is_set_aside_before_the_data_are_touched(Estimator, ledger, 
         shape = cancer[0].shape
 
     Estimator(epsilon=0.5, ledger=ledger).fit(Watched(), cancer[1])
+    assert checked
+    assert set(checked) == {2.0}
     assert seen
     assert set(seen) == {1.5}
 
 
+def data_for(Estimator, data):
+    """Data that a refused fit may see: none where the budget does not depend on their numbers of rows and classes."""
+    return data if Estimator in BY_FACTS else (Untouchable(), Untouchable())
+
+
+@each_estimator
+def test_whose_budget_is_known_before_the_data_are_seen(Estimator):
+    if Estimator in BY_FACTS:
+        with pytest.raises(UnknownFact):
+            budget_of_plan(Estimator(), Unknown())
+    else:
+        assert budget_of_plan(Estimator(), Unknown()) == budget_of_plan(Estimator(), Facts(500, 4, 3))
+
+
+@each_estimator
+def test_a_ledger_without_any_room_refuses_before_the_data_are_touched(Estimator, ledger, draws):
+    with ledger.fit(Budget.of(2.0, 1e-6), label="all", adjacency="zero-out", private=True) as filtered:
+        filtered.charge(GaussianCost(1e-3), "all")
+    before = ledger.history()
+    with pytest.raises(BudgetExhausted, match=r"left in PrivacyLedger"):
+        Estimator(epsilon=0.5, ledger=ledger).fit(Untouchable(), Untouchable())
+    assert draws == []
+    assert ledger.history() == before
+
+
 @each_estimator
 @pytest.mark.parametrize("given_as", ["object", "string", "path"])
-def test_overspending_is_refused_before_the_data_are_touched(Estimator, given_as, ledger, draws, cancer):
+def test_overspending_is_refused_before_anything_is_drawn(Estimator, given_as, ledger, draws, cancer):
     given = {"object": ledger, "string": ledger.path, "path": Path(ledger.path)}[given_as]
     model = Estimator(epsilon=1.5, ledger=given).fit(*cancer)
     coefficients, before = model.coef_.copy(), ledger.history()
     del draws[:]
     with pytest.raises(BudgetExhausted, match=r"asks for epsilon 1\.5 .* epsilon 0\.5 .* left") as caught:
-        model.fit(Untouchable(), Untouchable())
+        model.fit(*data_for(Estimator, cancer))
     assert ledger.path in str(caught.value)
     assert draws == []
     assert ledger.history() == before
@@ -105,20 +151,17 @@ def test_bad_parameters_and_bad_data_spend_nothing(Estimator, ledger, draws, can
             model.fit(rows, labels)
     assert draws == []
     assert ledger.remaining() == {"epsilon": 2.0, "delta": 1e-5}
-    assert {spend.state for spend in ledger.history()} == {"returned"}
+    assert ledger.history() == [], "what is refused before it begins leaves no trace"
 
 
 @each_estimator
-def test_an_error_after_the_first_draw_keeps_what_was_set_aside(Estimator, ledger, draws, cancer):
+def test_an_error_after_the_first_draw_keeps_what_was_set_aside(Estimator, ledger, draws, cancer, monkeypatch):
     model = Estimator(epsilon=0.5, ledger=ledger)
 
-    def observer(data, classes, context):
-        def observe(w):
-            raise ZeroDivisionError
+    def observe(w):
+        raise ZeroDivisionError
 
-        return observe
-
-    model._observer = observer
+    monkeypatch.setattr(Progress, "observer", lambda *_: observe)
     with pytest.raises(ZeroDivisionError):
         model.fit(*cancer)
     assert draws
@@ -127,10 +170,10 @@ def test_an_error_after_the_first_draw_keeps_what_was_set_aside(Estimator, ledge
 
 
 @pytest.mark.parametrize("Estimator", ADAPTIVE)
-def test_a_fit_in_the_currency_of_the_ledger_settles_for_what_it_charged(Estimator, tmp_path, cancer):
+def test_a_fit_in_the_currency_of_the_ledger_settles_for_what_it_charged(Estimator, tmp_path, cancer, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "rho.db", epsilon=2.0, delta=1e-5, currency="rho")
     model = Estimator(epsilon=0.5, ledger=ledger)
-    model._observer = lambda *_: lambda w: True  # stop at the first iterate
+    monkeypatch.setattr(Progress, "observer", lambda *_: lambda w: True)  # stop at the first iterate
     model.fit(*cancer)
     (spend,) = ledger.history()
     assert spend.reserved == {"rho": model.privacy_spent_.limit}
@@ -139,12 +182,12 @@ def test_a_fit_in_the_currency_of_the_ledger_settles_for_what_it_charged(Estimat
 
 
 @pytest.mark.parametrize("Estimator", STANDARDISING)
-def test_descent_settles_under_mu_squared_and_not_under_rho(Estimator, tmp_path, cancer):
+def test_descent_settles_under_mu_squared_and_not_under_rho(Estimator, tmp_path, cancer, monkeypatch):
     counted = {}
+    monkeypatch.setattr(Progress, "observer", lambda *_: lambda w: True)
     for currency in ("mu**2", "rho"):
         ledger = PrivacyLedger(tmp_path / f"{currency[:2]}.db", epsilon=2.0, delta=1e-5, currency=currency)
         model = Estimator(epsilon=0.5, ledger=ledger)
-        model._observer = lambda *_: lambda w: True
         model.fit(*cancer)
         counted[currency] = ledger.history()[0].counted[currency]
         spent = model.privacy_spent_
@@ -155,10 +198,10 @@ def test_descent_settles_under_mu_squared_and_not_under_rho(Estimator, tmp_path,
 
 @pytest.mark.parametrize("Estimator", [*SAMPLED, *PERTURBING])
 @pytest.mark.parametrize("currency", ["rho", "mu**2"])
-def test_what_has_no_amount_is_refused_where_they_have_no_amount(Estimator, currency, tmp_path, draws):
+def test_what_has_no_amount_is_refused_where_they_have_no_amount(Estimator, currency, tmp_path, draws, cancer):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=1e-5, currency=currency)
     with pytest.raises(ValueError, match=r"has no .*use a ledger with currency='basic'"):
-        Estimator(ledger=ledger).fit(Untouchable(), Untouchable())
+        Estimator(ledger=ledger).fit(*data_for(Estimator, cancer))
     assert draws == []
     assert ledger.history() == []
 
@@ -173,9 +216,29 @@ def test_what_the_data_decide_does_not_change_what_was_set_aside(tmp_path, iris)
     assert model.privacy_spent_.currency.n_minima == 3
     assert ledger.remaining() == {"epsilon": 30.0, "delta": 9e-6}
     rows = np.random.default_rng(0).uniform(size=(10_000, 2))
-    for given, currency in ((None, "ObjectiveDP"), (ledger, "GaussianDP")):
-        many = DPLogisticRegression(epsilon=20.0, bounds=(0, 1), ledger=given).fit(rows, rows[:, 0] > rows[:, 1])
-        assert type(many.privacy_spent_.currency).__name__ == currency
+    labels = rows[:, 0] > rows[:, 1]
+    for given in (None, ledger):
+        many = DPLogisticRegression(epsilon=20.0, bounds=(0, 1), ledger=given).fit(rows, labels)
+        assert type(many.privacy_spent_.currency).__name__ == "ObjectiveDP"
+    assert ledger.remaining() == {"epsilon": 10.0, "delta": 8e-6}
+    few = DPLogisticRegression(epsilon=1.0, bounds=(0, 1), ledger=ledger).fit(rows[:300], labels[:300])
+    assert type(few.privacy_spent_.currency).__name__ == "GaussianDP"
+    assert ledger.remaining() == {"epsilon": 9.0, "delta": 7e-6}
+
+
+@pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPLinearSVC])
+@pytest.mark.parametrize("currency", ["rho", "mu**2"])
+def test_a_ledger_changes_no_algorithm_it_refuses_what_it_cannot_count(Estimator, currency, tmp_path, draws):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=50.0, delta=1e-5, currency=currency)
+    rows = np.random.default_rng(0).uniform(size=(10_000, 2))
+    labels = rows[:, 0] > rows[:, 1]
+    with pytest.raises(ValueError, match=r"has no .*use a ledger with currency='basic'"):
+        Estimator(epsilon=20.0, bounds=(0, 1), ledger=ledger).fit(rows, labels)
+    assert draws == []
+    assert ledger.history() == []
+    named = Estimator(epsilon=20.0, bounds=(0, 1), ledger=ledger, solver="gradient-descent").fit(rows, labels)
+    assert named.privacy_spent_.currency.name == "mu**2"
+    assert len(ledger.history()) == 1
 
 
 @each_estimator
@@ -296,7 +359,7 @@ def test_a_missing_ledger_is_named_and_not_created(Estimator, tmp_path):
 
 
 @each_estimator
-def test_a_ledger_that_cannot_be_written_draws_nothing(Estimator, ledger, draws, monkeypatch):
+def test_a_ledger_that_cannot_be_written_draws_nothing(Estimator, ledger, draws, monkeypatch, cancer):
     connect = ledger_file._connect
 
     def read_only(path, mode, timeout):
@@ -304,7 +367,7 @@ def test_a_ledger_that_cannot_be_written_draws_nothing(Estimator, ledger, draws,
 
     monkeypatch.setattr(ledger_file, "_connect", read_only)
     with pytest.raises(LedgerError, match="read-only"):
-        Estimator(ledger=ledger).fit(Untouchable(), Untouchable())
+        Estimator(ledger=ledger).fit(*cancer)
     assert draws == []
     monkeypatch.undo()
     assert ledger.history() == []
@@ -329,7 +392,7 @@ def test_parameters_that_change_during_a_fit_do_not_change_what_was_set_aside(Es
 
     class Changes:
         def __array__(self, *args, **kwargs):
-            model.set_params(adjacency="zero-out", ledger=None)
+            model.set_params(adjacency="zero-out", ledger=None, epsilon=math.inf)
             return np.asarray(cancer[0], *args, **kwargs)
 
         def __len__(self):
@@ -337,10 +400,7 @@ def test_parameters_that_change_during_a_fit_do_not_change_what_was_set_aside(Es
 
         shape = cancer[0].shape
 
-    if Estimator in PERTURBING:  # its plan depends on the adjacency
-        with pytest.raises(ValueError, match="'minimum' costs inf"):
-            model.fit(Changes(), cancer[1])
-    else:
-        model.fit(Changes(), cancer[1])
-    assert model.privacy_spent_.adjacency == "replace"
+    spent = model.fit(Changes(), cancer[1]).privacy_spent_
+    assert (spent.adjacency, spent.epsilon, spent.private) == ("replace", 0.5, True)
+    assert 0 < spent.charged <= spent.limit
     assert ledger.remaining()["epsilon"] == 1.5

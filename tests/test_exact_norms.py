@@ -33,9 +33,9 @@ COLUMNS = {
     "centred": Columns(*BOUNDS, np.array([0.7, 5.0, 0.3]), np.array([1.0, -1 / 3, 0.9])),
 }
 STORES = {
-    "dense": lambda X, y, **how: ArrayRows(X, y, **how),
-    "CSR": lambda X, y, **how: ArrayRows(sp.csr_matrix(X), y, **how),
-    "stored": lambda X, y, **how: StoredRows([X], y, on_disk=False, **how),
+    "dense": lambda X, y, **how: ArrayRows(X, y, RowMap(**how)),
+    "CSR": lambda X, y, **how: ArrayRows(sp.csr_matrix(X), y, RowMap(**how)),
+    "stored": lambda X, y, **how: StoredRows([X], y, RowMap(**how), on_disk=False),
 }
 each_store = pytest.mark.parametrize("store", STORES)
 each_columns = pytest.mark.parametrize("columns", COLUMNS)

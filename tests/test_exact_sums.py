@@ -90,9 +90,9 @@ HALF_CENTRED = Columns(*BOUNDS, np.array([1.0, 2.0**-17]), np.array([1 - 2.0**-1
 ENDS = [[1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]]
 SLIGHT = [[1.0, -1.0], [1.0, -1 + 2.0**-15], [1 - 2.0**-16, -1.0]]  # centred nothing or next to nothing is left
 STORES = {
-    "dense": (lambda X, y, **how: ArrayRows(X, y, **how), CHUNK_ROWS),
-    "CSR": (lambda X, y, **how: ArrayRows(sp.csr_matrix(X), y, **how), CHUNK_ROWS),
-    "stored": (lambda X, y, **how: StoredRows([X], y, on_disk=False, **how), CENTRED_CHUNK_ROWS),
+    "dense": (lambda X, y, **how: ArrayRows(X, y, RowMap(**how)), CHUNK_ROWS),
+    "CSR": (lambda X, y, **how: ArrayRows(sp.csr_matrix(X), y, RowMap(**how)), CHUNK_ROWS),
+    "stored": (lambda X, y, **how: StoredRows([X], y, RowMap(**how), on_disk=False), CENTRED_CHUNK_ROWS),
 }
 DATA = {
     "straight": ([[1.0, 0.0], [1.0, 2.0**-18]], None),
@@ -248,8 +248,9 @@ def test_no_query_is_missing_here():
     """One that is added has to be summed at its extremes above."""
     found = {
         kind
-        for name in dpsk.queries.__all__
-        if inspect.isclass(kind := getattr(dpsk.queries, name)) and issubclass(kind, Statistic | NoisyQuery)
+        for room in (dpsk.queries, dpsk.minimizers)
+        for name in room.__all__
+        if inspect.isclass(kind := getattr(room, name)) and issubclass(kind, Statistic | NoisyQuery)
     }
     sums = {type(query) for query in sums_of(extreme("ends", "dense", Logistic(), n=3), Logistic(), 1.0)}
     others = {Magnitudes, Positions, Moments, Successes, Minimizer, PerturbedMinima, SampledWeights}
@@ -299,7 +300,7 @@ def test_columns_reach_no_further_than_they_say():
         for store in (np.asarray, sp.csr_matrix):
             rows = ArrayRows(store(X), np.ones(20), RowMap(columns=columns, fit_intercept=False))
             for chunk in rows._chunks():
-                size = np.abs(chunk.dense(slice(None)) * chunk.scale[:, None]) / rows.reach
+                size = np.abs(chunk.dense(slice(None)) * chunk.scale[:, None]) / rows.public.column_bounds
                 assert size.max() <= 1
                 nearest = max(nearest, size.max())
     assert nearest == 1

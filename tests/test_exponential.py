@@ -13,14 +13,15 @@ from scipy.stats import chi2
 from test_minimizers import data, example
 
 from dpsk import OutputPerturbationLogisticRegression, losses
-from dpsk.data import ArrayRows, PrivateData, RowMap
+from dpsk.data import ArrayRows, Facts, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, SquaredHinge
 from dpsk.mechanisms import NormGamma, SeededBits
 from dpsk.minimizers import Minimizer, SampledWeights
 from dpsk.minimizers import sampled_weights as exponential
 from dpsk.minimizers.sampled_weights import _Draw
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
-from dpsk.privacy import Budget, GaussianDP, Ledger, PureDP
+from dpsk.privacy import ZCDP, Budget, GaussianDP, Ledger, PureDP
 from dpsk.solvers.exponential import ExponentialSampling
 from dpsk.testing import ERROR_PROBABILITY
 
@@ -274,7 +275,7 @@ def test_probabilities_of_neighbours_keep_the_cost(adjacency, centre, monkeypatc
         logs = []
         for rows_X, rows_y in ((X, y), (X[1:], y[1:]) if adjacency == "zero-out" else (replaced, y)):
             rows = ArrayRows(rows_X, rows_y, RowMap(fit_intercept=False))
-            rows.n_rows = n
+            rows.public = replace(rows.public, n_rows=n)
             what = prepared(rows, eta=1.5, adjacency=adjacency, **options)
             draw, reach = _Draw(what, rows), math.ceil(what.radius / what.grid)
             around = round((centre or 0.0) / what.grid)
@@ -314,12 +315,16 @@ def problem(epsilon, d=2, n=2000, store=np.asarray, **options):
     return PrivateData(ArrayRows(store(X), y, **options), ledger, SeededBits(0))
 
 
+def linear(d=2, alpha=0.0):
+    return LinearObjective(Logistic(), L2(alpha), (d + 1,))
+
+
 @pytest.mark.parametrize("localized", [False, True])
 def test_the_solver_spends_all_and_gives_the_same_bits_on_every_storage(localized):
     solver, found = ExponentialSampling(localized=localized, longest=1.5), []
     for options in ({}, {"store": sp.csr_matrix}, {"chunk_rows": 777}):
         private = problem(2.0, **options)
-        *_, w = solver.iterates(private, Logistic(), L2(0.0), (3,))
+        *_, w = solver.iterates(private, linear())
         found.append(w.tobytes())
         report = private.report()
         assert [r.label for r in report.releases] == ["minimum"] * localized + ["weights"]
@@ -352,10 +357,10 @@ class _Elsewhere:
 @pytest.mark.parametrize("mixed_from", [0, 25, 10**9])
 def test_workers_that_compute_other_bits_are_refused(mixed_from, monkeypatch):
     """The integer of a row at a point must be the same in every pass, or the number of proposals shows in the draw."""
-    (*_, w) = ExponentialSampling(longest=1.5).iterates(problem(2.0), Logistic(), L2(0.0), (3,))
+    (*_, w) = ExponentialSampling(longest=1.5).iterates(problem(2.0), linear())
     private = problem(2.0)
     private._rows = _Elsewhere(private._rows, mixed_from, monkeypatch)
-    draw = ExponentialSampling(longest=1.5).iterates(private, Logistic(), L2(0.0), (3,))
+    draw = ExponentialSampling(longest=1.5).iterates(private, linear())
     if mixed_from < 10**9:
         with pytest.raises(RuntimeError, match=r"other last bits .* mechanism='noise'"):
             list(draw)
@@ -368,7 +373,7 @@ def test_with_a_large_epsilon_it_comes_near_the_minimum():
     for localized in (False, True):
         private = problem(300.0)
         solver = ExponentialSampling(localized=localized, automatic=False, longest=1.5)
-        *_, w = solver.iterates(private, Logistic(), L2(0.02), (3,))
+        *_, w = solver.iterates(private, linear(alpha=0.02))
         what = Minimizer(Logistic(), 2000, 3, clip=9.0, longest=1.5, penalty=40.0)
         best = what.over(private._rows, SeededBits(0)) * what.unit
         assert np.linalg.norm(w - best) < 0.1
@@ -379,7 +384,7 @@ def test_what_would_take_too_long_is_refused_before_anything_is_paid():
         private = problem(0.5, d=d)
         solver = ExponentialSampling(localized=localized, longest=1.5)
         with pytest.raises(ValueError, match=r"an exact draw of \d+ weights .* could take about 1?\d?"):
-            list(solver.iterates(private, Logistic(), L2(0.0), (d + 1,)))
+            list(solver.iterates(private, linear(d)))
         assert private.report().charged == 0
     with pytest.raises(ValueError, match="more than 1e300"):
         prepared(ArrayRows(*some_rows(2)), n_parameters=5000).require_hope("")
@@ -392,9 +397,14 @@ def test_losses_without_a_proof_and_other_currencies_are_refused():
             prepared(rows, bad)
     with pytest.raises(ValueError, match="convex margin loss"):
         prepared(rows, Sigmoid())
+    solver, facts = ExponentialSampling(longest=1.0), Facts(60, 2, 2)
+    for currency in (GaussianDP(), ZCDP()):
+        with pytest.raises(ValueError, match="pure epsilon"):
+            solver.require(Logistic(), facts, currency)
+    solver.require(Logistic(), facts, PureDP())
     private = PrivateData(rows, Ledger(Budget.of(1.0, 1e-6, currency=GaussianDP())), SeededBits(0))
-    with pytest.raises(ValueError, match="pure epsilon"):
-        list(ExponentialSampling(longest=1.0).iterates(private, Logistic(), L2(0.0), (3,)))
+    with pytest.raises(ValueError, match=r"."):  # also where nobody asks
+        list(solver.iterates(private, linear()))
     assert private.report().charged == 0
 
 

@@ -8,6 +8,7 @@ import pytest
 from dpsk.data import ArrayRows, PrivateData, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import SeededBits
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, GaussianDP, Ledger
 from dpsk.solvers import run
@@ -29,7 +30,8 @@ def problem(epsilon=1.0, n=2000, d=5, n_classes=None, adjacency="zero-out", seed
 
 
 def iterates(solver, data, loss=None, penalty=None, shape=None):
-    return list(solver.iterates(data, loss or Logistic(), penalty or L2(1e-4, True), shape or (data.n_parameters,)))
+    objective = LinearObjective(loss or Logistic(), penalty or L2(1e-4, True), shape or (data.n_parameters,))
+    return list(solver.iterates(data, objective))
 
 
 def spent(data):
@@ -126,4 +128,4 @@ def test_a_large_penalty_is_stable():
 def test_a_budget_that_buys_nothing_is_an_error():
     data = problem(epsilon=1e-14)
     with pytest.raises(BudgetExhausted):
-        run(GradientDescent(), data, Logistic(), L2(0.0), (6,))
+        run(GradientDescent(), data, LinearObjective(Logistic(), L2(0.0), (6,)))

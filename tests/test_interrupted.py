@@ -11,9 +11,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-import dpsk.estimators.classifier as base
 from dpsk import BudgetExhausted, DPLogisticRegression, DPSGDClassifier, PrivacyLedger, PrivateSearchCV
 from dpsk.data import PrivateData
+from dpsk.estimators.progress import Progress
 from dpsk.model_selection import NothingSelected, Poisson, search
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -30,9 +30,9 @@ def interrupt(monkeypatch, at):
         raise KeyboardInterrupt
 
     if at == "an iterate":
-        monkeypatch.setattr(base.PrivateClassifier, "_observer", lambda *_: interrupted)
+        monkeypatch.setattr(Progress, "observer", lambda *_: interrupted)
     else:
-        monkeypatch.setattr(base.PrivateClassifier, "_attributes", interrupted)
+        monkeypatch.setattr(Progress, "attributes", interrupted)
 
 
 def require_nothing_but_a_report(model, X, *, epsilon):
@@ -133,20 +133,39 @@ def test_a_seeded_fit_that_is_interrupted_was_not_private(cancer, monkeypatch):
     assert "NOT PRIVATE" in statement
 
 
-def test_where_nothing_was_released_nothing_is_left(cancer, tmp_path):
+def test_where_nothing_was_released_the_model_is_as_it_was(cancer, tmp_path, monkeypatch):
     X, y = cancer
-    model = DPLogisticRegression().fit(X, y)
+    nothing = DPLogisticRegression()
     with pytest.raises(ValueError, match="NaN"):
-        model.fit(np.full(X.shape, np.nan), y)
-    assert not fitted_names(model)
-    model.fit(X, y)
+        nothing.fit(np.full(X.shape, np.nan), y)
+    assert not fitted_names(nothing)
+    model = DPLogisticRegression().fit(X, y)
+    earlier = {name: vars(model)[name] for name in fitted_names(model)}
+
+    def require_the_earlier_fit():
+        assert fitted_names(model) == set(earlier)
+        assert all(vars(model)[name] is value for name, value in earlier.items())
+        assert model.privacy_spent_.complete
+        model.predict(X)
+
+    for rows, labels in ((np.full(X.shape, np.nan), y), (np.full((9, 2), np.inf), y[:9]), (X[:, :3], np.ones(len(y)))):
+        with pytest.raises(ValueError, match=r"NaN|infinity|one class"):
+            model.fit(rows, labels)
+        require_the_earlier_fit()
     for change, error in (({"alpha": -1.0}, ValueError), ({"ledger": tmp_path / "budget.db"}, BudgetExhausted)):
         PrivacyLedger(tmp_path / "budget.db", epsilon=0.1, delta=1e-5)
         with pytest.raises(error):
             model.set_params(**change).fit(X, y)
-        assert model.privacy_spent_.complete, "that fit did not begin: the model of the earlier one is what it was"
-        model.predict(X)
+        require_the_earlier_fit()
         model.set_params(alpha=1e-4)
+    ledger = PrivacyLedger(tmp_path / "large.db", epsilon=9.0, delta=1e-5)
+    with monkeypatch.context() as patch:
+        patch.setattr(PrivateData, "_pay", lambda *_: (_ for _ in ()).throw(OSError("the disk is full")))
+        with pytest.raises(OSError, match="disk"):
+            model.set_params(ledger=ledger).fit(X[:, :3], y)
+    require_the_earlier_fit()
+    assert ledger.remaining() == {"epsilon": 9.0, "delta": 1e-5}
+    assert [spend.state for spend in ledger.history()] == ["returned"]
 
 
 def test_an_exact_fit_that_is_interrupted_leaves_nothing(cancer, monkeypatch):

@@ -9,10 +9,11 @@ from sampled_problem import budget_of, problem, releases
 
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import AboveThreshold, ArgMin, Gaussian
+from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import BudgetExhausted, Sampling
 from dpsk.solvers import run
-from dpsk.solvers.line_search import LineSearch, Start, angle_between
+from dpsk.solvers.line_search import LineSearch, angle_between
 from dpsk.testing import check_solver
 
 TENTH = Sampling(0.1)
@@ -21,7 +22,8 @@ TENTH = Sampling(0.1)
 def iterates(solver, data, loss=None, penalty=None):
     """Return all iterates, to the end of the budget."""
     found = []
-    run(solver, data, loss or Logistic(), penalty or L2(1e-3, True), (data.n_parameters,), found.append)
+    objective = LinearObjective(loss or Logistic(), penalty or L2(1e-3, True), (data.n_parameters,))
+    run(solver, data, objective, found.append)
     return found
 
 
@@ -90,8 +92,7 @@ def test_the_paper_s_first_price():
 def test_the_last_update_takes_what_is_left():
     solver = LineSearch(TENTH, fallback=True)
     data = problem(solver)
-    limit = data.budget.limit
-    mu = solver.strongest(data, 0.4 * limit, 1.0, 1.0)
+    mu = solver.strongest(data, 2.5, 1.0, 1.0)
     assert solver.with_the_rest(data, mu, mu) == (mu, mu)
     data.subsample(TENTH, [Gaussian(mu), solver.chooser(mu)], "spent elsewhere")
     more, also = solver.with_the_rest(data, 0.99 * mu, 0.99 * mu)
@@ -170,7 +171,8 @@ class FakeBatch:
 def test_gradients_are_divided_by_the_expected_size_of_a_batch():
     w = np.array([1.0, -2.0, 0.0])
     batch = FakeBatch(np.full(3, 50.0))
-    gradient = LineSearch(TENTH).gradient(batch, Logistic(), L2(0.5, True), w, Gaussian(1.0), 1.0)
+    objective = LinearObjective(Logistic(), L2(0.5, True), (3,))
+    gradient = LineSearch(TENTH).gradient(batch, objective, w, Gaussian(1.0), 1.0)
     np.testing.assert_allclose(gradient, 50 / 25 + np.array([0.5, -1.0, 0.0]))
 
 
@@ -180,16 +182,16 @@ def test_the_armijo_condition_holds_at_the_threshold(gains):
     solver = LineSearch(TENTH, gains=gains, candidates=3, sufficient=0.25, step_max=2.0, shrink=0.5)
     w, gradient, penalty = np.array([1.0, 0.5]), np.array([0.5, -1.0]), L2(0.1)
     batch = FakeBatch(0)
-    start = Start(Logistic(), penalty, w, gradient, (1.5, 3.0))
-    found = solver.search_along(batch, start, solver.chooser(1.0), 2.0)
+    objective = LinearObjective(Logistic(), penalty, (2,))
+    found = solver.step(batch, objective, w, gradient, (1.5, 3.0), solver.chooser(1.0), 2.0)
     steps = np.array([2.0, 1.0, 0.5])
     there = w - steps[:, None] * gradient
     public = 0.05 * (w @ w) - 0.05 * np.square(there).sum(axis=1) - 0.25 * steps * (gradient @ gradient)
     length = steps * np.linalg.norm(gradient) if gains == "per-unit" else 1.0
     np.testing.assert_allclose(batch.shift, 25 * public / length)
     assert [query.clip for query in batch.queries] == [1.5 if gains == "per-unit" else 3.0]
-    assert found[1] == 2.0
-    np.testing.assert_allclose(found[0], there[0], atol=1e-8)
+    assert found == 2.0
+    np.testing.assert_allclose(batch.queries[0].points, there, atol=1e-8)
 
 
 def test_gains_are_computed_until_one_fires():
@@ -201,11 +203,11 @@ def test_gains_are_computed_until_one_fires():
             return len(sealed) if len(self.queries) < 3 else 1
 
     batch = Third(None)
-    start = Start(Logistic(), L2(0.0), w, gradient, (1.5, 3.0))
-    w, step = solver.search_along(batch, start, solver.chooser(1.0), 3.0)
+    objective = LinearObjective(Logistic(), L2(0.0), (2,))
+    step = solver.step(batch, objective, w, gradient, (1.5, 3.0), solver.chooser(1.0), 3.0)
     assert len(batch.queries) == 3
     assert step == pytest.approx(3.0 * 0.8**9)
-    np.testing.assert_allclose(w, -step * gradient, rtol=1e-8)
+    np.testing.assert_allclose(batch.queries[2].points[1], -step * gradient, rtol=1e-8)
 
 
 @pytest.mark.parametrize("search", ["armijo-svt", "exponential"])
@@ -214,7 +216,7 @@ def test_no_step_or_the_shortest(search):
         def release(self, sealed, mechanism):
             return len(sealed) - (search == "exponential")  # the last entry of the exponential search is staying
 
-    start = Start(Logistic(), L2(0.0), np.zeros(2), np.ones(2), (1.0, 1.0))
+    objective, w, gradient = LinearObjective(Logistic(), L2(0.0), (2,)), np.zeros(2), np.ones(2)
 
     class Line(Nothing):
         def measure(self, query):
@@ -223,17 +225,17 @@ def test_no_step_or_the_shortest(search):
 
     for fallback in (False, True):
         solver = LineSearch(TENTH, search=search, fallback=fallback)
-        found = solver.search_along(Line(None), start, solver.chooser(1.0), 1.0)
+        found = solver.step(Line(None), objective, w, gradient, (1.0, 1.0), solver.chooser(1.0), 1.0)
         if fallback:
-            assert found[1] == pytest.approx(0.8**14)
+            assert found == pytest.approx(0.8**14)
         else:
             assert found is None
 
 
 def test_a_gradient_of_zero_leads_nowhere():
     solver = LineSearch(TENTH)
-    start = Start(Logistic(), L2(0.0), np.zeros(2), np.zeros(2), (1.0, 1.0))
-    assert solver.search_along(None, start, solver.chooser(1.0), 1.0) is None
+    objective, zero = LinearObjective(Logistic(), L2(0.0), (2,)), np.zeros(2)
+    assert solver.step(None, objective, zero, zero, (1.0, 1.0), solver.chooser(1.0), 1.0) is None
 
 
 def test_the_choosers():
@@ -247,17 +249,17 @@ def test_the_choosers():
 class Scripted(LineSearch):
     """A search whose outcomes are written down: "hit", "miss"; and gradients too."""
 
-    def gradient(self, batch, loss, penalty, w, mechanism, clip):
-        super().gradient(batch, loss, penalty, w, mechanism, clip)
+    def gradient(self, batch, objective, w, mechanism, clip):
+        super().gradient(batch, objective, w, mechanism, clip)
         LOG.append(("gradient", round(mechanism.mu, 12), round(clip, 12)))
         return np.array(GRADIENTS.pop(0)) if GRADIENTS else np.ones_like(w)
 
-    def search_along(self, batch, start, choose, step_max):
-        LOG.append(("search", round(choose.epsilon, 12), start.gradient.copy(), step_max))
+    def step(self, batch, objective, w, gradient, clips, choose, step_max):
+        LOG.append(("search", round(choose.epsilon, 12), gradient.copy(), step_max))
         batch.open(choose, "search")
         outcome = OUTCOMES.pop(0)
         step = outcome if isinstance(outcome, float) else 0.1
-        return None if outcome == "miss" else (start.w - 0.1 * start.gradient, step)
+        return None if outcome == "miss" else step
 
 
 LOG, OUTCOMES, GRADIENTS = [], [], []
@@ -271,7 +273,7 @@ def play():
         LOG[:], OUTCOMES[:], GRADIENTS[:] = [], list(outcomes), list(gradients)
         solver = Scripted(TENTH, splits=100, **options)
         data = problem(solver, d=1)
-        steps = solver.iterates(data, Logistic(), L2(0.0), (2,))
+        steps = solver.iterates(data, LinearObjective(Logistic(), L2(0.0), (2,)))
         for _ in range(sum(outcome != "miss" for outcome in outcomes)):
             next(steps)
         return list(LOG), data
@@ -309,6 +311,14 @@ def test_what_a_failed_search_changes(play, increase, gradients, measured, searc
     assert repeated == last == pytest.approx(searched * epsilon)
     np.testing.assert_allclose(merged, direction)
     assert releases(data) == {"gradient and search": 2, "gradient again": 1, "search again": 1}
+
+
+def test_an_update_goes_the_step_that_was_found_against_the_merged_gradient():
+    OUTCOMES[:], GRADIENTS[:] = [0.5, "miss", 2.0], [EAST, EAST, NORTH]
+    solver = Scripted(TENTH, splits=100, increase="never")
+    steps = solver.iterates(problem(solver, d=1), LinearObjective(Logistic(), L2(0.0), (2,)))
+    np.testing.assert_allclose(next(steps), [-0.5, 0.0])
+    np.testing.assert_allclose(next(steps), [-1.5, -1.0])
 
 
 def test_each_repetition_is_paid_for_on_a_batch_of_its_own(play):

@@ -1,6 +1,5 @@
 """DPLineSearchClassifier and DPSGDClassifier: what random batches add to the contract of every estimator."""
 
-import dpsk.estimators.sampled as sampled_module
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -30,8 +30,8 @@ Check = Callable[[Any, Any], tuple[Matrix, Labels]]
 
 
 def is_dask(X: Any) -> bool:
-    """Return whether this is a collection of Dask; Dask need not be installed."""
-    return hasattr(X, "__dask_graph__")
+    """Return whether this is a collection of Dask, which its type tells; Dask need not be installed."""
+    return hasattr(type(X), "__dask_graph__")
 
 
 def require_table(X: Any) -> None:

@@ -76,7 +76,7 @@ def objective_budget(estimator: Any, facts: Facts | Unknown, share: float | None
         return None
     epsilon, delta = float(estimator.epsilon), float(estimator.delta)
     Budget.of(estimator.epsilon, estimator.delta)  # or its error
-    needs_delta(ObjectiveDP.name, epsilon, estimator.delta)
+    needs_delta(ObjectiveDP.name, epsilon, estimator.delta)  # before the facts of the data are asked for
     n_minima = 1 if facts.n_classes == 2 else facts.n_classes
     if share is None:
         precision = public_precision(estimator, facts) if delta > 0 else 0.0

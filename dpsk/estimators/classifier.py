@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -157,20 +158,21 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """
         refuse_unsupported(unsupported)
         # what is set aside is what is fitted, whatever anybody does to the parameters meanwhile
-        bits, adjacency, ledger = bits_for(self.random_state), self.adjacency, self.ledger
-        early = self._early_plan()
+        asked = copy.copy(self)
+        bits, adjacency, ledger = bits_for(asked.random_state), asked.adjacency, asked.ledger
+        early = asked._early_plan()
         exact = early is not None and early.budget is None
         promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
         require_room(ledger, None if early is None else early.budget, **promise)
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         try:
             with accounted(self) as account:
-                table = open_table(self, X, y, self.classes, in_memory=exact)
-                plan = plan_of(self, table.facts)
+                table = open_table(self, X, y, asked.classes, in_memory=exact)
+                plan = plan_of(asked, table.facts)
                 self._warn(doubts(plan, table.facts))
                 with set_aside(ledger, plan.budget, **promise) as reserved:
                     account.door = None if reserved is None else Door(reserved, bits, adjacency)
-                    self._carry_out(plan, table, account.door)
+                    self._carry_out(plan, table, account.door, asked)
             return self
         except MemoryError:
             pass  # its message tells the sizes of arrays, which may be numbers of entries; so it is not attached below
@@ -183,13 +185,16 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         except UnknownFact:
             return None
 
-    def _carry_out(self, plan: Plan, table: Table, door: Door | None) -> None:
+    def _carry_out(self, plan: Plan, table: Table, door: Door | None, asked: Self) -> None:
         """Learn the encoding, run the solver, and set the fitted attributes."""
         facts, progress = table.facts, Progress(self, table.classes)
         if door is None:
-            how, evaluations = RowMap(fit_intercept=bool(self.fit_intercept)), dict[str, float]()
+            how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
-            result, report = minimise(table, objective, how), PrivacySpent.nothing_promised(self.delta, self.adjacency)
+            result, report = (
+                minimise(table, objective, how),
+                PrivacySpent.nothing_promised(asked.delta, asked.adjacency),
+            )
         else:
             how = plan.encoding.learned(door, table)
             data = door.open(table.rows(how))

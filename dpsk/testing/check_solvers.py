@@ -27,13 +27,14 @@ _MODULES_FOR_SOLVERS = {
     "dataclasses",
     "itertools",
     "math",
+    "numbers",
     "numpy",
     "scipy.sparse.linalg",
     "typing",
 }
 _NAMES_OUTSIDE = {
-    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Iterable", "Iterator", "Literal", "Protocol",
-    "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
+    "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Integral", "Iterable", "Iterator", "Literal",
+    "Protocol", "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
 }  # fmt: skip
 _BASES = {"ABC", "Protocol", "SampledSolver", "Solver"}
 _NAMES_FORBIDDEN = {
