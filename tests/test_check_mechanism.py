@@ -57,13 +57,13 @@ def test_additive_mechanisms_pass_on_weights_of_several_classes(mechanism):
     """A value of shape (p, K), like the gradient of a softmax."""
     value = np.zeros((2, 2), dtype=np.int64)
     neighbour = np.array([[0, 0], [STEP, 0]])
-    assert 0.0 < check_mechanism(mechanism, sensitivity=VECTOR, neighbours=[(value, neighbour)], draws=8000) < math.inf
+    assert 0.0 < check_mechanism(mechanism, sensitivity=VECTOR, neighbours=[(value, neighbour)], draws=4000) < math.inf
 
 
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_additive_mechanisms_pass_without_neighbours(mechanism):
     """The default pairs must be neighbours under the sensitivity that was given: no false alarm."""
-    assert check_mechanism(mechanism, sensitivity=VECTOR, draws=6000) < math.inf
+    assert check_mechanism(mechanism, sensitivity=VECTOR, draws=3000) < math.inf
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_noise_of_a_few_grid_units_has_its_own_distribution():
 
     coarse = Sensitivity(2.0, 2.0, 2.0)
     pair = [(np.zeros(8, dtype=np.int64), np.array([0, 2, 0, 0, 0, 0, 0, 0]))]
-    assert check_mechanism(Laplace(0.5), sensitivity=coarse, neighbours=pair, cdf=cdf, draws=20_000) <= 0.5
+    assert check_mechanism(Laplace(0.5), sensitivity=coarse, neighbours=pair, cdf=cdf, draws=5000) <= 0.5
 
 
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=repr)
@@ -214,7 +214,7 @@ MISTAKES = [
 @pytest.mark.parametrize("mechanism", MISTAKES, ids=repr)
 def test_too_little_additive_noise_is_caught(mechanism):
     with pytest.raises(AssertionError, match="is not as private as"):
-        check_mechanism(mechanism, sensitivity=VECTOR, neighbours=PAIR, draws=6000)
+        check_mechanism(mechanism, sensitivity=VECTOR, neighbours=PAIR, draws=3000)
 
 
 @pytest.mark.parametrize("mechanism", [HalfGaussian(0.5), HalfLaplace(0.5)], ids=repr)
@@ -279,7 +279,7 @@ class PlainArgMin(ArgMin):
 )
 def test_too_little_noise_in_a_selection_is_caught(mechanism):
     with pytest.raises(AssertionError, match="is not as private as"):
-        check_mechanism(mechanism, sensitivity=scores_of(True), draws=3000)
+        check_mechanism(mechanism, sensitivity=scores_of(True), draws=2000)
 
 
 @dataclass(frozen=True)

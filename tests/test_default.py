@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract import ADAPTIVE, STANDARDISING, Untouchable, each_estimator, each_standardising
+from contract import ADAPTIVE, SHORT, STANDARDISING, Untouchable, each_estimator, each_standardising
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -58,9 +58,8 @@ def test_ranges_are_public_bounds_or_nothing(Estimator, cancer):
 def test_scores_are_linear_within_the_ranges_and_constant_beyond(Estimator, data, fit_intercept, request):
     X, y = request.getfixturevalue(data)
     X = X + 0.5  # zeros that a sparse matrix does not store are out of range
-    model = Estimator(
-        epsilon=5.0, bounds=(0.5, 1.2), standardize="private", fit_intercept=fit_intercept, random_state=0
-    ).fit(X, y)
+    options = {"epsilon": 5.0, "bounds": (0.5, 1.2), "standardize": "private", **SHORT.get(Estimator, {})}
+    model = Estimator(fit_intercept=fit_intercept, random_state=0, **options).fit(X, y)
     low, high = model.ranges_
     assert (low <= 0.5).all()
     inside = np.clip(X, low, high)

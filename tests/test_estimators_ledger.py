@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract import ADAPTIVE, ESTIMATORS, PERTURBING, SAMPLED, STANDARDISING, Untouchable, each_estimator
+from contract import ADAPTIVE, ESTIMATORS, PERTURBING, SAMPLED, SHORT, STANDARDISING, Untouchable, each_estimator
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -45,7 +45,7 @@ def draws(monkeypatch):
 
 @each_estimator
 def test_a_fit_is_recorded_once_with_its_whole_guarantee(Estimator, ledger, cancer):
-    model = Estimator(epsilon=0.5, ledger=ledger).fit(*cancer)
+    model = Estimator(epsilon=0.5, ledger=ledger, **SHORT.get(Estimator, {})).fit(*cancer)
     (spend,) = ledger.history()
     assert (spend.label, spend.state, spend.private) == (Estimator.__name__, "closed", True)
     assert (
@@ -73,11 +73,13 @@ def test_the_budget_is_set_aside_before_the_data_are_touched(Estimator, ledger, 
     assert set(seen) == {1.5}
 
 
-@each_estimator
-@pytest.mark.parametrize("given_as", ["object", "string", "path"])
+@pytest.mark.parametrize(
+    ("Estimator", "given_as"),
+    [(DPLogisticRegression, "string"), (DPLogisticRegression, "path"), *((each, "object") for each in ESTIMATORS)],
+)
 def test_overspending_is_refused_before_the_data_are_touched(Estimator, given_as, ledger, draws, cancer):
     given = {"object": ledger, "string": ledger.path, "path": Path(ledger.path)}[given_as]
-    model = Estimator(epsilon=1.5, ledger=given).fit(*cancer)
+    model = Estimator(epsilon=1.5, ledger=given, **SHORT.get(Estimator, {})).fit(*cancer)
     coefficients, before = model.coef_.copy(), ledger.history()
     del draws[:]
     with pytest.raises(BudgetExhausted, match=r"asks for epsilon 1\.5 .* epsilon 0\.5 .* left") as caught:

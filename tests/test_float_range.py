@@ -259,7 +259,7 @@ def test_prices_of_pure_mechanisms_on_all_floats(pure):
                 assert mp.mpf(price) ** 2 / 8 >= exact * (1 - WASTE) - 20 or price <= 1e6
 
 
-@pytest.mark.parametrize("pure", FLOATS[::2])
+@pytest.mark.parametrize("pure", FLOATS[::4])
 def test_pure_delta_on_all_floats(pure):
     with mp.workdps(700):
         for epsilon in [0.0, *FLOATS[::3], pure / 2, math.nextafter(pure, 0), pure]:

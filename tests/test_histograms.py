@@ -316,4 +316,4 @@ def test_counts_pass_check_query(query):
 @each_count
 def test_their_releases_pass_check_mechanism(query):
     """At the sensitivity that each promises, the Gaussian mechanism costs what it says."""
-    assert check_mechanism(Gaussian(0.5), sensitivity=query.sensitivity("zero-out"), draws=20_000) > 0.1
+    assert check_mechanism(Gaussian(0.5), sensitivity=query.sensitivity("zero-out"), draws=5000) > 0.05

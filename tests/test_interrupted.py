@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from contract import each_estimator
+from contract import SHORT, each_estimator
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -62,7 +62,7 @@ def require_nothing_but_a_report(model, X, *, epsilon):
 @pytest.mark.parametrize("at", ["an iterate", "the end"])
 def test_an_interrupted_fit_leaves_a_report_and_no_model(Estimator, at, cancer, monkeypatch):
     X = pd.DataFrame(cancer[0], columns=[f"c{j}" for j in range(30)])
-    model = Estimator(epsilon=3.0).fit(X, cancer[1])
+    model = Estimator(epsilon=3.0, **SHORT.get(Estimator, {})).fit(X, cancer[1])
     assert model.privacy_spent_.complete
     with monkeypatch.context() as patch:
         interrupt(patch, at)

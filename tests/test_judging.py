@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC
 
 from dpsk import Chunks, DPLogisticRegression, PrivacyLedger, PrivateSearchCV, private_score
+from dpsk.model_selection import TruncatedNegativeBinomial
 from dpsk.model_selection.judging import correct, judges_rows_alone, labels_of, transformed
 
 KINDS = [["a", "b", "c"]]
@@ -454,7 +455,7 @@ def test_gaps_that_no_step_fills_are_an_error_as_in_any_fit():
 def test_a_search_never_tells_that_a_row_was_refused(kind, tmp_path, recwarn):
     """The unknown category changes neither an outcome's kind, nor a warning, nor the price."""
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=20.0, delta=1e-5)
-    frame = table(2000)
+    frame = table(1000)
     frame.loc[5, "kind"] = kind
     frame.loc[6, "age"] = 30 if kind == "a" else -5  # no logarithm
     encoder = make_column_transformer(
@@ -464,6 +465,7 @@ def test_a_search_never_tells_that_a_row_was_refused(kind, tmp_path, recwarn):
         make_pipeline(encoder, DPLogisticRegression()),
         {"dplogisticregression__alpha": [1e-4, 1e-3]},
         epsilon=20.0,
+        n_iter_distribution=TruncatedNegativeBinomial(gamma=0.3),
         ledger=ledger,
     )
     search.fit(frame, (frame["age"] > 45).to_numpy())

@@ -254,7 +254,7 @@ STORES = {
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp_path):
-    X, y = example(loss, 1600)
+    X, y = example(loss, 800)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
     options = {"n_classes": loss.n_classes, "columns": COLUMNS[columns]}
@@ -325,7 +325,7 @@ def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):
     for strength in (0.3, 1.0, 3.0):
         what = prepare(loss, rows, strength=strength, shift=1e-5, clip=1.2, penalty=1.0, adjacency=adjacency)
         sigma = what._sigma * what._unit
-        w = np.linspace(-9 * sigma - 6, 9 * sigma + 6, 4001)
+        w = np.linspace(-9 * sigma - 6, 9 * sigma + 6, 2001)
         densities = []
         for data_ in (rows, neighbour):
             objectives = SumOverRows(what.objective, data_, np.zeros((1, 1)))

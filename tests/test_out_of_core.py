@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract import SAMPLED
+from contract import SAMPLED, SHORT
 from sklearn.base import clone
 
 from dpsk import (
@@ -33,7 +33,7 @@ MODELS = {
     "the default, precise": DPLogisticRegression(epsilon=20.0, bounds=(-4, 4)),
     "several classes": DPLogisticRegression(epsilon=0.2, bounds=(-4, 4)),
     "no intercept, data_norm": DPAGDLogisticRegression(splits=5, fit_intercept=False, data_norm=1.0),
-    **{f"{Model.__name__}": Model(epsilon=0.5, standardize="private") for Model in SAMPLED},
+    **{f"{Model.__name__}": Model(epsilon=0.5, standardize="private", **SHORT[Model]) for Model in SAMPLED},
     "without replacement": SAMPLED[1](sampling="without-replacement", sampling_rate=0.01, steps=30),
     "second order": DPSecondOrderClassifier(),
     "objective perturbation": ObjectivePerturbationClassifier(),
@@ -352,7 +352,7 @@ def watch():
 
 thread = threading.Thread(target=watch, daemon=True)
 thread.start()
-model = DPAGDLogisticRegression(epsilon=0.01).fit(X, y)
+model = DPAGDLogisticRegression(epsilon=0.01, splits=5).fit(X, y)
 model.predict_proba(X)
 done = True
 thread.join()

@@ -285,7 +285,7 @@ def test_a_ledger_without_a_delta_holds_pure_fits(tmp_path, cancer):
 
 # ---------------------------------------------------------------------------------------------------------- audit
 
-FITS = 1500
+FITS = 1000
 
 
 def epsilon_lower_bound(adjacency):
@@ -350,7 +350,7 @@ each_objective = pytest.mark.parametrize(
 )
 def test_other_objectives_keep_the_contract(Estimator, objective, options, cancer):
     X, y = cancer
-    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    X, y = np.tile(X, (10, 1)), np.tile(y, 10)
     first, second = (Estimator(100.0, random_state=0, **objective, **options).fit(X, y) for _ in range(2))
     assert np.array_equal(first.coef_, second.coef_)
     assert first.score(X, y) > 0.7

@@ -112,7 +112,7 @@ def test_no_divergence_of_a_replaced_row_exceeds_the_claim(loss, lam):
 def test_a_gaussian_release_before_a_minimum_is_covered_by_the_currency(loss, lam, sigma, mu):
     """delta of both is the mean over the Gaussian's privacy loss of the minimum's profile, also left of 0."""
     problem = Problem(loss, lam, sigma)
-    cost, gaussian = problem.cost(), mu * (mu / 2 + np.linspace(-9, 9, 601))
+    cost, gaussian = problem.cost(), mu * (mu / 2 + np.linspace(-9, 9, 301))
     chance = np.exp(-np.square(gaussian / mu - mu / 2) / 2)
     chance /= chance.sum()
     limit, least = mu * mu + cost.mu_squared, cost.strength**2

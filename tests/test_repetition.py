@@ -150,7 +150,7 @@ def test_the_exact_divergence_never_exceeds_the_claim(law):
     assert ratio > 0.5, "the claim is met closely somewhere, so that faults below would show"
 
 
-@pytest.mark.parametrize("law", LAWS[:5], ids=repr)
+@pytest.mark.parametrize("law", LAWS[0:5:2], ids=repr)
 @pytest.mark.parametrize("fault", ["mean", "exponent", "leak"])
 def test_a_fault_in_the_claim_is_seen(law, fault):
     """What stands in the theorem of the truncated negative binomial law is all needed."""

@@ -182,7 +182,7 @@ def test_random_rows_of_all_sizes(loss):
 
 @each_loss
 def test_thousands_of_columns_and_scores_that_cancel(loss):
-    rng, p = np.random.default_rng(3), 3000
+    rng, p = np.random.default_rng(3), 2000
     X = np.sign(rng.normal(size=(2, p))) * (1 + rng.random((2, p)) * 1e-9)
     rows = ArrayRows(X, labels(loss, rng, 2), n_classes=loss.n_classes, fit_intercept=False)
     for kind in kinds(p, False)[1::3]:
@@ -230,7 +230,7 @@ def test_a_bound_of_tilted_sums_that_is_too_small_would_be_noticed(tilt):
     rows = ArrayRows(np.where(np.arange(n) % 2 == 0, 0.5, -0.5)[:, None], np.ones(n))
     for loss in (Logistic(), HuberHinge()):
         what = TiltedSum(loss, n, 2, clip=1.0, longest=1.0, penalty=3 * n / far, tilt=tilt)
-        for near, away in np.random.default_rng(5).uniform(0.9, 1, (200, 2)):
+        for near, away in np.random.default_rng(5).uniform(0.9, 1, (80, 2)):
             w = np.array([[near * 0.1 / tilt], [-far * away]])
             largest = max(largest, part_of_bound(what, rows, w))
     assert 1 / 1000 < largest <= 1

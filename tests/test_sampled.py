@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract import each_sampled
+from contract import SHORT, each_sampled
 
 import dpsk.estimators.sampled as sampled_module
 from dpsk import DPLineSearchClassifier, DPSGDClassifier
@@ -71,6 +71,7 @@ def test_nothing_in_a_model_depends_on_how_many_rows_a_batch_held(Estimator, sam
     monkeypatch.setattr(Batch, "measure", spy)
     reports = []
     options = {"fallback": True, "candidates": 4} if Estimator is DPLineSearchClassifier else {}
+    options |= SHORT[Estimator]
     for seed in range(3):
         model = Estimator(epsilon=3.0, sampling=sampling, random_state=seed, **options).fit(*cancer)
         reports.append((model.evaluations_, model.privacy_spent_))

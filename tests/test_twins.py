@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract import PURE, each_estimator
+from contract import PURE, SHORT, each_estimator
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
@@ -46,8 +46,6 @@ from dpsk.privacy import Budget
 from dpsk.privacy.costs import PureCost
 from dpsk.testing import check_company, check_twins, extreme_rows
 from dpsk.testing.replay import replayed
-
-SHORT = {DPSGDClassifier: {"steps": 20}, DPLineSearchClassifier: {"splits": 10}}
 
 rng = np.random.default_rng(0)
 X = np.round(rng.uniform(size=(30, 3)), 3)
@@ -87,7 +85,7 @@ def sparse():
 
 @each_estimator
 def test_a_fit_to_dense_rows_tells_nothing_of_an_extreme_one(Estimator):
-    check_twins(fit_of(Estimator), X, TWO, rows=extreme_rows(X, TWO))
+    check_twins(fit_of(Estimator), X, TWO, rows=extreme_rows(X, TWO), streams=2)
 
 
 @each_estimator
@@ -150,7 +148,7 @@ OPTIONS = [
 
 @pytest.mark.parametrize(("Estimator", "options"), OPTIONS)
 def test_nor_do_settings_that_treat_rows_otherwise(Estimator, options):
-    check_twins(fit_of(Estimator, **options), X, TWO, rows=some_of(X, TWO))
+    check_twins(fit_of(Estimator, **options), X, TWO, rows=some_of(X, TWO), streams=2)
 
 
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPAGDLogisticRegression])
