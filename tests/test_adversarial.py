@@ -157,6 +157,7 @@ def test_the_constant_is_not_attacked():
 # ------------------------------------------------------------------------------- how far one row moves the minimum
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_random_rows_of_any_size_stay_within_the_sensitivity(loss, norm):
@@ -320,6 +321,7 @@ def test_every_method_is_followed_to_the_end(method):
 # ---------------------------------------------------------------------------------------------------- the same bits
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)

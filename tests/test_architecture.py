@@ -115,6 +115,7 @@ def test_the_seal_is_opened_after_the_charge():
     assert lines["check"] < lines["_pay"] < lines["_contents"]
 
 
+@pytest.mark.slow
 def test_only_the_ledger_adds_up_prices():
     for name in ("_charged", "_limit"):
         assert {relative(path) for path in MODULES if attributes(path, name)} == {"privacy/ledger.py"}
@@ -252,6 +253,7 @@ def test_modules_stay_short_and_say_what_they_are(path):
     assert ast.get_docstring(ast.parse(source))
 
 
+@pytest.mark.slow
 def test_core_dependencies_only():
     """Importing dpsk imports its core dependencies only; an extra is imported by the function that needs it."""
     known = {"numpy", "scipy", "sklearn", "joblib", "dpsk"}

@@ -43,6 +43,7 @@ def total(rows, query):
 # --------------------------------------------------------------------------------------------- one row's influence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_unit", [True, False])
 @pytest.mark.parametrize("loss", [*BINARY, *OTHERS, *SEVERAL], ids=repr)
 def test_sensitivity(loss, per_unit):

@@ -384,6 +384,7 @@ def test_rows_drawn_without_replacement_replace_each_other(adjacency, sampling, 
     assert query.sensitivity("zero-out") != query.sensitivity("replace")
 
 
+@pytest.mark.slow
 def test_the_noise_without_replacement_is_that_of_replaced_rows():
     """Spread of 300 releases of 4 entries, within 6 standard deviations: error probability below 1e-8."""
     mu, released = 0.05, {POISSON: [], FIXED: []}

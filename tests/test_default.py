@@ -103,6 +103,7 @@ UNITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", STANDARDISING)
 @pytest.mark.parametrize("units", UNITS)
 def test_units_do_not_matter(Estimator, units, normal):
@@ -119,6 +120,7 @@ def test_standardisation_is_for_every_estimator(normal):
         assert private > 0.75 > 0.65 > plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "gradient-descent", "adaptive-gradient"])
 def test_each_solver_of_the_default_estimators(solver, normal):
     for Estimator in (DPLogisticRegression, DPLinearSVC):

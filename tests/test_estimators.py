@@ -47,6 +47,7 @@ from dpsk.solvers.certificate import Certificate
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
 
 
+@pytest.mark.slow
 @parametrize_with_checks([Estimator(**SHORT.get(Estimator, {})) for Estimator in ESTIMATORS])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -63,6 +64,7 @@ def test_two_classes(Estimator, cancer):
     assert model.decision_function(cancer[0]).shape == (569,)
 
 
+@pytest.mark.slow
 @each_estimator
 def test_several_classes_share_one_budget(Estimator, iris):
     models = [Estimator(epsilon=10.0, random_state=seed).fit(*iris) for seed in range(3)]
@@ -108,6 +110,7 @@ def test_probabilities(data, request):
 # ------------------------------------------------------------------------------------ scikit-learn machinery
 
 
+@pytest.mark.slow
 @each_estimator
 def test_pipeline_grid_search_and_cross_validation(Estimator, cancer):
     epsilon = 30.0 if Estimator in PURE else 3.0  # without a delta 400 rows are few
@@ -247,6 +250,7 @@ def test_a_budget_given_as_rho_is_the_cap(Estimator, cancer):
 # ---------------------------------------------------------------------------------------- the same bits everywhere
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 def test_the_same_seed_gives_the_same_bits_on_every_storage_and_row_order(Estimator, data, request):
@@ -272,6 +276,7 @@ def test_the_same_seed_gives_the_same_bits_on_every_storage_and_row_order(Estima
         np.testing.assert_array_equal(other.intercept_, model.intercept_, err_msg=name)
 
 
+@pytest.mark.slow
 @each_estimator
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(Estimator):
     rng = np.random.default_rng(0)
@@ -617,6 +622,7 @@ def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
     assert not [name for name in vars(pickle.loads(state)) if "callback" in name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "wrapped"),
     [(DPAGDLogisticRegression, "pipeline"), (DPAGDLogisticRegression, "search"), *((e, "plain") for e in ESTIMATORS)],
@@ -663,6 +669,7 @@ def test_public_names():
     assert {Estimator.__name__ for Estimator in ESTIMATORS} <= set(dpsk.__all__)
 
 
+@pytest.mark.slow
 def test_the_demo_runs_without_a_network_and_prints_what_it_promises(tmp_path):
     command = [sys.executable, "-m", "dpsk", "demo", "--picture", str(tmp_path / "demo.png")]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -672,6 +679,7 @@ def test_the_demo_runs_without_a_network_and_prints_what_it_promises(tmp_path):
     assert (tmp_path / "demo.png").exists() or "matplotlib is not installed" in result.stdout
 
 
+@pytest.mark.slow
 def test_an_unknown_command_explains_itself():
     result = subprocess.run([sys.executable, "-m", "dpsk"], capture_output=True, text=True, check=False)
     assert result.returncode == 2

@@ -73,6 +73,7 @@ def test_the_budget_is_set_aside_before_the_data_are_touched(Estimator, ledger, 
     assert set(seen) == {1.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "given_as"),
     [(DPLogisticRegression, "string"), (DPLogisticRegression, "path"), *((each, "object") for each in ESTIMATORS)],
@@ -203,6 +204,7 @@ def test_a_fitted_model_holds_the_path_and_the_name_of_the_ledger_and_nothing_el
     assert "missing" in repr(loaded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_grid_search_cannot_spend_more_than_there_is(n_jobs, ledger, cancer, tmp_path):
     """16 fits of epsilon 1 under 2. scikit-learn turns errors into scores of nan: look at the ledger, not at them."""

@@ -130,6 +130,7 @@ def sums_of(rows, loss, clip):
 SUMMED = [Logistic(), Hinge(), SquaredHinge(), Sigmoid(), Softmax(3), OneVsRest(HuberHinge(), 3)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("data", DATA)
 def test_sums_over_the_largest_chunks_are_exact(data, store):
@@ -171,6 +172,7 @@ def minima_of(rows, loss):
             yield kind(loss, rows.n_rows, rows.n_parameters, clip=clip, longest=1.5, penalty=rows.n_rows * 1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("store", ["dense", "CSR"])
 @pytest.mark.parametrize("data", ["straight", "centred ends", "hardly any norm"])
 def test_passes_of_minima_are_exact_over_the_largest_chunks(data, store):
@@ -187,6 +189,7 @@ def test_passes_of_minima_are_exact_over_the_largest_chunks(data, store):
         assert rows.heaviest * _MAX_ROWS < 2**63
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["ends", "hardly any norm"])
 def test_whole_releases_are_made_of_exact_sums(data):
     """What is released of all rows, duality gaps and exponents included."""

@@ -37,6 +37,7 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
+@pytest.mark.slow
 def test_the_one_budget_example_refuses_what_does_not_fit(capsys, monkeypatch):
     names, printed = run(named("plot_one_budget"), capsys, monkeypatch)
     left = names["left"]
@@ -45,6 +46,7 @@ def test_the_one_budget_example_refuses_what_does_not_fit(capsys, monkeypatch):
     assert left["new"] > left["a fit"] > left["a search"] == left["a refused fit"] > 0
 
 
+@pytest.mark.slow
 def test_the_mixed_columns_example_learns(capsys, monkeypatch):
     _, printed = run(named("plot_mixed_columns"), capsys, monkeypatch)
     scores = [float(line.split()[-1]) for line in printed.splitlines()]

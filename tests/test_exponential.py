@@ -72,6 +72,7 @@ def close(count):
 # --------------------------------------------------------------------------------- the distribution, by quadrature
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "centre", "count"),
     [
@@ -104,6 +105,7 @@ def test_in_one_dimension(loss, centre, count):
     assert np.abs(sample - middle).max() <= what.radius
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("centre", [None, (1.0, -0.5), (-0.6, 0.0)])
 def test_in_two_dimensions(centre):
     """Three projections of the disc against integrals over it."""
@@ -131,6 +133,7 @@ def test_in_two_dimensions(centre):
     assert centre is not None or min(distances[2 / 3], distances[3 / 2]) > close(count)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2])
 def test_on_a_coarse_grid_every_point_has_the_probability_that_its_exponent_says(d, monkeypatch):
     """A chi-squared test over all points of the grid, with exponents as fractions; no point is rounded to another."""
@@ -156,6 +159,7 @@ def test_on_a_coarse_grid_every_point_has_the_probability_that_its_exponent_says
 # -------------------------------------------------------------------------------------------- the envelope, surely
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["example", "badly scaled", "two rows", "rank one", "separable", "all alike", "zero"])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.2)], ids=repr)
 def test_no_exponent_is_ever_negative(loss, kind):

@@ -86,6 +86,7 @@ def check(problem, method="newton"):
     return what, w
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_points_are_near_the_minimum(loss, kind):
@@ -110,6 +111,7 @@ def test_all_rows_at_the_kink(kink):
         assert what.near < 0.1 * what.moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["katyusha", "both"])
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_whatever_a_method_returns_the_point_is_near_the_minimum(garbage, which, monkeypatch):

@@ -58,6 +58,7 @@ def require_nothing_but_a_report(model, X, *, epsilon):
     assert not fitted_names(clone(model))
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("at", ["an iterate", "the end"])
 def test_an_interrupted_fit_leaves_a_report_and_no_model(Estimator, at, cancer, monkeypatch):
@@ -157,6 +158,7 @@ def test_an_exact_fit_that_is_interrupted_leaves_nothing(cancer, monkeypatch):
     assert not fitted_names(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["interrupted", "came to nothing"])
 def test_a_search_without_a_model_says_so(how, cancer, tmp_path, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=20.0, delta=1e-5)

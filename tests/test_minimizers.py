@@ -173,6 +173,7 @@ def test_the_true_gradient_is_within_the_tolerance(loss, kind):
             assert longest_column(exact_gradient(what, rows, found.w, found.b)) + lost <= what.tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(1e-4)], ids=repr)
 def test_gradients_are_computed_to_within_the_error(loss, kind):
@@ -251,6 +252,7 @@ STORES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp_path):
@@ -314,6 +316,7 @@ def test_a_row_moves_minima_no_further_than_its_gradients_over_the_penalty(loss)
     assert reached > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.2)], ids=repr)
 def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):

@@ -176,6 +176,7 @@ def test_without_a_delta_all_is_pure(Estimator, options, cancer):
     assert "pure 2-differential privacy (delta = 0)" in report.statement()
 
 
+@pytest.mark.slow
 @each
 def test_noise_as_in_the_paper_costs_more(Estimator, cancer):
     exact = Estimator(1.0, 1e-6, **SMALL).fit(*cancer)
@@ -266,6 +267,7 @@ def test_the_exact_model_is_for_smooth_losses(cancer):
     np.testing.assert_allclose(exact.coef_, best.coef_, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["huber_hinge", "squared_hinge", "hinge"])
 def test_several_classes_and_every_loss_learn(loss):
     X, digit = load_digits(return_X_y=True)
@@ -315,11 +317,13 @@ def epsilon_lower_bound(adjacency):
     return max(bounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 def test_whole_fits_cost_no_more_than_they_say(adjacency):
     assert 0.4 < epsilon_lower_bound(adjacency) <= 1.0
 
 
+@pytest.mark.slow
 def test_the_audit_notices_a_third_of_the_noise(monkeypatch):
     moved = Minimizer.sensitivity
 
@@ -343,6 +347,7 @@ each_objective = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @each
 @each_objective
 @pytest.mark.parametrize(
@@ -437,6 +442,7 @@ def test_training_for_an_attack_helps_under_it(norm):
     assert accuracy["adversarial"] > accuracy["erm"] + 0.15
 
 
+@pytest.mark.slow
 def test_a_tilt_lowers_the_worst_loss_of_two_groups():
     """At the same epsilon and penalty; the difference is many times what noise does to it."""
     rng = np.random.default_rng(0)

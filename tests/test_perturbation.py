@@ -81,6 +81,7 @@ def ratios():
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_no_divergence_of_one_minimum_exceeds_the_claim(ratios):
     """Rows that leave or come; logistic and Huber losses; flattened where rows are longer than their gradients."""
     assert 0.9 < ratios[:, 0].max() <= EXACT, "nor is the claim much above the worst case"
@@ -106,6 +107,7 @@ def test_no_divergence_of_a_replaced_row_exceeds_the_claim(loss, lam):
     assert max(weaker) > 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.1, 0.7, 3.0])
 @pytest.mark.parametrize(("loss", "lam", "sigma"), [(Logistic(), 1.0, 0.6), (HuberHinge(), 1.0, 0.6),
                                                     (Logistic(), 5.0, 1.5)])  # fmt: skip

@@ -20,6 +20,7 @@ def probabilities(law, upto):
     return np.array(weights[:upto]) / sum(weights)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law",
     [

@@ -49,6 +49,7 @@ def half_right():
 # ------------------------------------------------------------------------------------------------- the mechanism
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "adjacency"), [(0.3, "zero-out"), (1.0, "zero-out"), (2.5, "zero-out"), (1.0, "replace")]
 )
@@ -118,6 +119,7 @@ def test_labels_may_be_anything():
 CASES = [(20, 0.5, 0.9), (20, 2.0, 0.55), (200, 0.1, 0.9), (200, 1.0, 0.99), (2000, 0.05, 0.7), (50, 1.0, 1.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon", "p"), CASES)
 def test_the_interval_holds_the_accuracy_on_the_population(n, epsilon, p):
     """By simulation: at least as often as it says, but for what 400 trials leave open."""
@@ -136,6 +138,7 @@ def test_the_interval_holds_the_accuracy_on_the_population(n, epsilon, p):
         assert held <= binom.ppf(1 - 1e-4, trials, 0.93)
 
 
+@pytest.mark.slow
 def test_the_interval_on_these_rows_holds_as_often_as_it_says_and_hardly_more():
     X, y = rows(140, 200)
     scores = [private_score(Says(), X, y, epsilon=0.2, confidence=0.9) for _ in range(500)]

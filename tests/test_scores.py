@@ -69,6 +69,7 @@ def layouts(X):
     yield "CSR with zeros", with_zeros
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 def test_a_row_has_the_same_scores_alone_and_in_any_company(seed, tmp_path):
     """300 models in all, 30 a seed: every row alone, in other company, other places and other storages."""

@@ -32,12 +32,14 @@ SOLVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_passes_check_solver(name):
     solver = replace(SOLVERS[name], eps_g=0.01)
     check_solver(solver, budget=budget_of(solver), large_epsilon=1e4)
 
 
+@pytest.mark.slow
 def test_it_passes_check_solver_with_several_classes():
     check_solver(SecondOrder(eps_g=0.01), loss=OneVsRest(Logistic(), 3), n_classes=3, large_epsilon=1e4)
 
@@ -209,6 +211,7 @@ def test_short_steps_are_those_of_the_paper_and_the_last_iterate_is_the_point_th
 # ------------------------------------------------------------------------------------------------------ certificates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Sigmoid()], ids=repr)
 @pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(0.5)], ids=["all rows", "batches"])
 def test_certificates_are_true(loss, sampling):

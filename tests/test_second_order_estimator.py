@@ -26,6 +26,7 @@ def rows():
     return X, np.where(y, "yes", "no")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "sigmoid"])
 @pytest.mark.parametrize("method", _METHODS)
 def test_every_method_learns(method, loss, rows):

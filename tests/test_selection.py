@@ -138,6 +138,7 @@ MECHANISMS = [ArgMin(1.5), PermuteAndFlip(1.5), NoisyMin(1.5, "laplace"), NoisyM
 LINE = [(7 * i) % 21 + (i - 4) ** 2 // 3 for i in range(21)]  # 21 scores without order, with ties
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(
@@ -157,6 +158,7 @@ def test_choices_have_the_exact_probabilities(mechanism, monotone, scores, bound
     assert p_value(counts, exact_probabilities(mechanism, scores, bound if monotone else 2 * bound)) > ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("monotone", [True, False])
 def test_other_strengths_are_rejected(mechanism, monotone):
@@ -170,6 +172,7 @@ def test_other_strengths_are_rejected(mechanism, monotone):
         assert p_value(counts, exact_probabilities(strengthened(mechanism, factor), scores, reach)) < ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta", [0.05, 0.5, 2.0, 8.0])
 @pytest.mark.parametrize(
     ("scores", "bound"),
@@ -326,6 +329,7 @@ def test_half_the_reach_would_not_be_private(mechanism, monotone):
     assert log_ratios(strong, 2, monotone).max() > 1.1 * mechanism.cost.epsilon
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("strength", [0.2, 1.0])
@@ -413,6 +417,7 @@ class AddedNoise(NoisyMin):
         return int(np.argmin(value + noise))
 
 
+@pytest.mark.slow
 def test_noise_of_the_wrong_sign_is_not_private():
     """At a claimed 0.1 and 21 scores the exact log-ratio is about 2; subtracted, the same noise keeps 0.1."""
     a, b = [0] * 21, [100] + [0] * 20
@@ -426,6 +431,7 @@ def test_noise_of_the_wrong_sign_is_not_private():
     assert p_value(counts, noisy(b, 0.1, 100, "exponential", sign=1)) > ERROR  # the oracle describes this mistake
 
 
+@pytest.mark.slow
 def test_check_mechanism_catches_noise_of_the_wrong_sign():
     with pytest.raises(AssertionError, match="is not as private as"):
         check_mechanism(AddedNoise(0.1, "exponential"), sensitivity=linf(1000.0, True))
@@ -449,11 +455,13 @@ class CarelessNoisyMin(NoisyMin):
         return super().__call__(value, replace(sensitivity, monotone=True), bits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [CarelessArgMin, CarelessFlip, CarelessNoisyMin])
 def test_check_mechanism_catches_general_scores_taken_for_monotone(kind):
+    sensitivity = linf(1000.0, False)
+    pairs = [(a, b) for a, b in neighbouring_scores(21, sensitivity) if (b - a).min() < 0 < (b - a).max()]
     with pytest.raises(AssertionError, match="is not as private as"):
-        pairs = [(a, b) for a, b in neighbouring_scores(21, linf(1000.0, False)) if (b - a).min() < 0 < (b - a).max()]
-        check_mechanism(kind(1.0), sensitivity=linf(1000.0, False), neighbours=pairs, draws=3000)
+        check_mechanism(kind(1.0), sensitivity=sensitivity, neighbours=pairs, draws=3000)
 
 
 # ------------------------------------------------------------------------------------------------- contracts

@@ -153,6 +153,7 @@ def laplace_searches():
     return found
 
 
+@pytest.mark.slow
 def test_no_search_with_laplace_noise_exceeds_its_renyi_price(laplace_searches):
     for case, (worst, _) in laplace_searches.items():
         assert (worst <= 1 + ROUNDING).all(), case
@@ -317,6 +318,7 @@ def p_value(counts, probabilities):
     return chisquare(counts, expected * (counts.sum() / expected.sum())).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     ("epsilon", "bound", "values", "length"),
@@ -336,6 +338,7 @@ def test_samples_follow_the_exact_distribution_and_no_other_strength(noise, epsi
         assert p_value(counts, exact(replace(mechanism, epsilon=epsilon * factor), values, bound)) < ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_threshold_and_values_have_the_noise_that_is_charged(noise):
     """Neither is confused with the other: with the two scales exchanged the test rejects."""
@@ -488,6 +491,7 @@ def in_parts(mechanism, values, parts, sensitivity, bits):
     return mechanism.length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("parts", [[1, 2, 3, 4], [2], [0, 3, 3]], ids=str)
 def test_a_search_in_parts_has_the_same_distribution(noise, parts):

@@ -92,6 +92,7 @@ def test_a_large_tilt_is_the_largest_loss():
 # ------------------------------------------------------------------------------ how far one row moves the minimum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.01, 0.1, 0.5, 1.0, 2.0, 5.0])
 @pytest.mark.parametrize("n", [5, 50, 1000, 10_000])
 def test_the_bound_is_never_exceeded(n, tilt):

@@ -30,7 +30,6 @@ from dpsk import (
     DPAGDLogisticRegression,
     DPGradientDescentClassifier,
     DPLinearSVC,
-    DPLineSearchClassifier,
     DPLogisticRegression,
     DPSecondOrderClassifier,
     DPSGDClassifier,
@@ -83,11 +82,13 @@ def sparse():
 # ------------------------------------------------------------------------------------------------------ estimators
 
 
+@pytest.mark.slow
 @each_estimator
 def test_a_fit_to_dense_rows_tells_nothing_of_an_extreme_one(Estimator):
     check_twins(fit_of(Estimator), X, TWO, rows=extreme_rows(X, TWO), streams=2)
 
 
+@pytest.mark.slow
 @each_estimator
 def test_nor_one_to_sparse_rows_with_a_dense_one_or_a_label_that_was_not_seen(Estimator):
     rows, labels = sparse()
@@ -96,6 +97,7 @@ def test_nor_one_to_sparse_rows_with_a_dense_one_or_a_label_that_was_not_seen(Es
     check_twins(fit_of(Estimator, classes=[*np.unique(labels), "none of them"]), rows, labels, rows=extreme, streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "storage"),
     [
@@ -124,6 +126,7 @@ def test_nor_does_any_storage(Estimator, storage, tmp_path):
     check_twins(fit, single, TWO, rows=some_of(single, TWO), streams=2)
 
 
+@pytest.mark.slow
 def test_nor_do_rows_on_dask():
     da = pytest.importorskip("dask.array")
 
@@ -146,6 +149,7 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("Estimator", "options"), OPTIONS)
 def test_nor_do_settings_that_treat_rows_otherwise(Estimator, options):
     check_twins(fit_of(Estimator, **options), X, TWO, rows=some_of(X, TWO), streams=2)
@@ -192,6 +196,7 @@ def pipeline(last, *, unknown="ignore"):
     return make_pipeline(make_column_transformer((encoder, [1]), (FunctionTransformer(to_unit), [0])), last)
 
 
+@pytest.mark.slow
 @TABLES
 def test_a_pipeline_with_public_settings_tells_nothing(table):
     def fit(X, y):
@@ -202,6 +207,7 @@ def test_a_pipeline_with_public_settings_tells_nothing(table):
     check_twins(fit, table, TWO, rows=some_of(table, TWO, *names))
 
 
+@pytest.mark.slow
 def test_a_grid_search_tells_nothing_but_its_scores():
     """Its scores are not private. They move with the fits that they are of."""
 
@@ -216,6 +222,7 @@ def test_a_grid_search_tells_nothing_but_its_scores():
     check_twins(fit, X, TWO, rows=some_of(X, TWO), streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [X, FRAME], ids=["array", "pipeline"])
 def test_a_private_search_tells_nothing(table):
     def search(X, y):
@@ -253,12 +260,14 @@ def no_number(table):
     } | {"a label that no model knows": (None, 77)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPAGDLogisticRegression, OutputPerturbationSVC])
 def test_a_private_score_counts_a_row_that_the_model_refuses_as_wrong(Estimator):
     model = fitted(Estimator(epsilon=0.5).fit, X, TWO)
     check_twins(scoring(model), X, TWO, rows=extreme_rows(X, TWO) | no_number(X), streams=2)
 
 
+@pytest.mark.slow
 @TABLES
 @pytest.mark.parametrize("unknown", ["error", "ignore"])
 def test_and_one_that_a_step_refuses(table, unknown):
@@ -267,6 +276,7 @@ def test_and_one_that_a_step_refuses(table, unknown):
     check_twins(scoring(model), table[:15], TWO[:15], rows=rows, streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "sparse"])
 def test_and_one_that_a_model_without_privacy_refuses(rows):
     model = LogisticRegression().fit(X, TWO)
@@ -442,10 +452,12 @@ def temporary():
         pass
 
 
+@pytest.mark.slow
 def test_the_honest_fit_is_not_taken_for_a_leak():
     check_twins(planted(lambda released, X, y: None), X, TWO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_found(name):
     leak, said = LEAKS[name]
