@@ -326,7 +326,7 @@ def test_every_method_is_followed_to_the_end(method):
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, norm, tmp_path):
-    X, y = example(loss, 300)
+    X, y = example(loss, 120)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
     options = {"n_classes": loss.n_classes, "columns": COLUMNS[columns]}

@@ -60,14 +60,14 @@ def test_additive_mechanisms_pass_on_weights_of_several_classes(mechanism):
     """A value of shape (p, K), like the gradient of a softmax."""
     value = np.zeros((2, 2), dtype=np.int64)
     neighbour = np.array([[0, 0], [STEP, 0]])
-    assert 0.0 < check_mechanism(mechanism, sensitivity=VECTOR, neighbours=[(value, neighbour)], draws=4000) < math.inf
+    assert 0.0 < check_mechanism(mechanism, sensitivity=VECTOR, neighbours=[(value, neighbour)], draws=2000) < math.inf
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_additive_mechanisms_pass_without_neighbours(mechanism):
     """The default pairs must be neighbours under the sensitivity that was given: no false alarm."""
-    assert check_mechanism(mechanism, sensitivity=VECTOR, draws=3000) < math.inf
+    assert check_mechanism(mechanism, sensitivity=VECTOR, draws=1500) < math.inf
 
 
 @pytest.mark.slow
@@ -102,14 +102,14 @@ def test_noise_of_a_few_grid_units_has_its_own_distribution():
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=repr)
 @pytest.mark.parametrize("monotone", [True, False])
 def test_selections_pass(mechanism, monotone):
-    assert 0.0 <= check_mechanism(mechanism, sensitivity=scores_of(monotone), draws=400) < mechanism.cost.epsilon
+    assert 0.0 <= check_mechanism(mechanism, sensitivity=scores_of(monotone), draws=200) < mechanism.cost.epsilon
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=repr)
 def test_the_proved_epsilon_of_a_selection_is_positive(mechanism):
     pair = (np.array([0, 0]), np.array([0, STEP]))
-    proved = check_mechanism(mechanism, sensitivity=scores_of(True), neighbours=[pair], draws=4000)
+    proved = check_mechanism(mechanism, sensitivity=scores_of(True), neighbours=[pair], draws=2000)
     assert 0.1 < proved < mechanism.cost.epsilon
 
 

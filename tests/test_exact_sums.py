@@ -138,7 +138,8 @@ def test_sums_over_the_largest_chunks_are_exact(data, store):
     for loss, fit_intercept, seed in zip(SUMMED, [False, True] * 3, [None, 1, None, 2, None, 3], strict=True):
         rows = extreme(data, store, loss, fit_intercept, seed)
         # the first leaves room for no bit more, the second for an odd number of steps
-        for clip in (2.0**-12, 2.0**-12 * (1 - 1.5 * 2.0**-UNIT_BITS)):
+        clips = 2.0**-12, 2.0**-12 * (1 - 1.5 * 2.0**-UNIT_BITS)
+        for clip in clips if store == "dense" else clips[:1]:
             for query in sums_of(rows, loss, clip):
                 with np.errstate(all="ignore"):
                     query.over(rows, SeededBits(0))
