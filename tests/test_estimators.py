@@ -110,7 +110,6 @@ def test_probabilities(data, request):
 # ------------------------------------------------------------------------------------ scikit-learn machinery
 
 
-@pytest.mark.slow
 @each_estimator
 def test_pipeline_grid_search_and_cross_validation(Estimator, cancer):
     epsilon = 30.0 if Estimator in PURE else 3.0  # without a delta 400 rows are few
@@ -622,7 +621,6 @@ def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
     assert not [name for name in vars(pickle.loads(state)) if "callback" in name]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "wrapped"),
     [(DPAGDLogisticRegression, "pipeline"), (DPAGDLogisticRegression, "search"), *((e, "plain") for e in ESTIMATORS)],

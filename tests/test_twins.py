@@ -260,7 +260,6 @@ def no_number(table):
     } | {"a label that no model knows": (None, 77)}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPAGDLogisticRegression, OutputPerturbationSVC])
 def test_a_private_score_counts_a_row_that_the_model_refuses_as_wrong(Estimator):
     model = fitted(Estimator(epsilon=0.5).fit, X, TWO)
@@ -276,7 +275,6 @@ def test_and_one_that_a_step_refuses(table, unknown):
     check_twins(scoring(model), table[:15], TWO[:15], rows=rows, streams=2)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("rows", [X, sp.csr_matrix(X)], ids=["dense", "sparse"])
 def test_and_one_that_a_model_without_privacy_refuses(rows):
     model = LogisticRegression().fit(X, TWO)
@@ -452,7 +450,6 @@ def temporary():
         pass
 
 
-@pytest.mark.slow
 def test_the_honest_fit_is_not_taken_for_a_leak():
     check_twins(planted(lambda released, X, y: None), X, TWO)
 
