@@ -110,6 +110,7 @@ def test_probabilities(data, request):
 # ------------------------------------------------------------------------------------ scikit-learn machinery
 
 
+@pytest.mark.slow
 @each_estimator
 def test_pipeline_grid_search_and_cross_validation(Estimator, cancer):
     epsilon = 30.0 if Estimator in PURE else 3.0  # without a delta 400 rows are few
