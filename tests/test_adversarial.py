@@ -251,6 +251,7 @@ def exact_gradient(what, rows, w):
     return total
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [HuberHinge(0.2), OneVsRest(Logistic(), 3)], ids=repr)
@@ -309,6 +310,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(garbage, norm, 
     assert np.linalg.norm(weights(what, rows) - good) <= 2 * what.near + 2 * what.unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_followed_to_the_end(method):
     X, y = example(Logistic(), 40)

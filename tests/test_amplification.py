@@ -223,6 +223,7 @@ def adaptive_coins(rng, n, first, second):
     return outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.8])
 @pytest.mark.parametrize("strengths", [(0.3, 0.3), (1.0, 0.4), (2.0, 3.0)])
 def test_no_adaptive_composition_of_coins_on_a_sample_exceeds_the_joint_price(rate, strengths):

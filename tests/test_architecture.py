@@ -90,6 +90,7 @@ def enclosing(path, wanted):
                         yield f"{kind.name}.{getattr(function, 'name', '')}", node
 
 
+@pytest.mark.slow
 def test_one_line_opens_a_seal():
     """Contents are stored when a value is sealed, carried along by a shift, and read in ``release`` only."""
     places = {relative(path): list(enclosing(path, "_contents")) for path in MODULES if attributes(path, "_contents")}

@@ -606,6 +606,7 @@ def test_batches_are_the_same_rows_whatever_the_storage(sampling, tmp_path):
     assert seen["dense"][0] != seen["dense"][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [Sampling(0.3), FIXED], ids=str)
 def test_fresh_batches_are_independent(sampling):
     """How often a row is kept, kept twice in a row, or together with the next one: within 6.2 standard deviations.

@@ -24,6 +24,7 @@ def test_an_infinite_epsilon_is_refused_where_there_is_no_exact_model(Estimator)
         Estimator(epsilon=np.inf).fit(Untouchable(), Untouchable())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPGradientDescentClassifier])
 @pytest.mark.parametrize("data", ["cancer", "iris", "raw cancer", "sparse"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -52,6 +53,7 @@ def test_ranges_are_public_bounds_or_nothing(Estimator, cancer):
     assert Estimator(bounds=(0, 1)).fit(*cancer).ranges_.shape == (2, 30)
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -112,6 +114,7 @@ def test_units_do_not_matter(Estimator, units, normal):
     assert held_out(Estimator, UNITS[units](X), y) > held_out(Estimator, X, y) - 0.02
 
 
+@pytest.mark.slow
 def test_standardisation_is_for_every_estimator(normal):
     X, y = normal
     hard = X * 10.0 ** np.linspace(-6, 6, 8) + 50
@@ -129,6 +132,7 @@ def test_each_solver_of_the_default_estimators(solver, normal):
     assert model.privacy_spent_.currency.name == ("rho" if solver == "adaptive-gradient" else "mu**2")
 
 
+@pytest.mark.slow
 @each_standardising
 def test_without_an_intercept_nothing_is_centred_or_moved(Estimator):
     """Scores go through the origin, in the fit as in predictions: three quarters of the rows are positive."""

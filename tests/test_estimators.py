@@ -94,6 +94,7 @@ def test_a_large_budget_reaches_the_optimum_of_the_objective(Estimator, cancer):
         assert objective(model.coef_, model.intercept_) < objective(np.zeros(30), 0.0) - 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 def test_probabilities(data, request):
     X, y = request.getfixturevalue(data)
@@ -132,6 +133,7 @@ def test_clone_forgets_the_fit(Estimator, cancer):
     assert not hasattr(copy, "privacy_spent_")
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 def test_a_model_survives_pickle_and_joblib(Estimator, data, request, tmp_path):
@@ -184,6 +186,7 @@ def walk(thing, seen=None):
         yield from walk(child, seen)
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("seed", [None, 987_654])
 @pytest.mark.parametrize("data", ["cancer", "iris"])
@@ -544,6 +547,7 @@ def test_without_an_intercept(Estimator, cancer):
     assert model.intercept_.tolist() == [0.0]
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
 def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator, storage):
@@ -578,6 +582,7 @@ def test_progress_shows_released_values_only(Estimator, cancer, capsys):
     assert capsys.readouterr().out
 
 
+@pytest.mark.slow
 @each_estimator
 def test_numpy_numbers_are_numbers(Estimator, cancer):
     for kind in (np.float32, np.float16, np.int64):

@@ -181,6 +181,7 @@ def test_what_the_data_decide_does_not_change_what_was_set_aside(tmp_path, iris)
         assert type(many.privacy_spent_.currency).__name__ == currency
 
 
+@pytest.mark.slow
 @each_estimator
 def test_clones_and_pickles_share_the_ledger(Estimator, ledger, cancer):
     model = Estimator(epsilon=0.5, ledger=ledger)

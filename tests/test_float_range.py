@@ -183,6 +183,7 @@ def test_zcdp_delta_on_all_floats_and_at_random_points():
                 assert 1 >= cv.zcdp_delta(epsilon, rho) >= zcdp_delta(epsilon, rho)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", DELTAS)
 def test_zcdp_calibrations_on_all_floats(delta):
     """Putting back is enough: the test above holds what it is put into on the safe side."""

@@ -95,6 +95,7 @@ def test_points_are_near_the_minimum(loss, kind):
         check(Problem(loss, X[:N], y[:N], **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_followed_to_the_end(method):
     check(Problem(LOSSES[1], *example(LOSSES[1], N)), method)

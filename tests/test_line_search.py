@@ -128,6 +128,7 @@ def test_an_update_that_does_not_fit_ends_the_run():
         iterates(Dear(TENTH), problem(Dear(TENTH)))
 
 
+@pytest.mark.slow
 def test_the_paper_s_first_price_is_never_more_than_an_even_share():
     """It grows like epsilon squared, and would leave no updates."""
     solver = LineSearch(TENTH, splits=50, first_price="paper")

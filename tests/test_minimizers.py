@@ -158,6 +158,7 @@ def data(kind, loss):
 KINDS = ["badly scaled", "two rows", "rank one", "separable", "all alike", "zero"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_true_gradient_is_within_the_tolerance(loss, kind):

@@ -275,6 +275,7 @@ def test_chunks_and_labels_have_to_fit(chunks, y, message):
         DPLogisticRegression().fit(Chunks(chunks), y)
 
 
+@pytest.mark.slow
 def test_empty_chunks_do_no_harm(mapped):
     _, X, y = mapped[2]
     parts = [(X[:0], y[:0]), (X[:8500], y[:8500]), (X[:0], y[:0]), (X[8500:], y[8500:])]

@@ -93,6 +93,7 @@ def test_the_claim_needs_its_determinant_and_its_strength(ratios):
     assert ratios[:, 2].max() > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("lam", LAMS)
 def test_no_divergence_of_a_replaced_row_exceeds_the_claim(loss, lam):
@@ -131,6 +132,7 @@ def test_a_gaussian_release_before_a_minimum_is_covered_by_the_currency(loss, la
     assert 0.3 < max(ratios) <= 1 + 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.05, 0.3, 1.0])
 def test_the_noise_of_the_release_covers_points_beside_the_minimisers(strength):
     """Minimisers are moved by up to tau/lam, towards or away from the neighbour's, before noise for 2 tau/lam."""

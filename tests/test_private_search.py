@@ -102,6 +102,7 @@ def test_every_estimator_can_be_searched_over(Estimator, data, request):
     assert "NOT PRIVATE" in model.privacy_spent_.statement()
 
 
+@pytest.mark.slow
 def test_a_perturbed_objective_is_calibrated_for_the_rows_it_will_see(cancer):
     """Its plan depends on public facts; a run would fail if the search had covered another one."""
     model = searching(ObjectivePerturbationClassifier(), epsilon=30.0, n_iter_distribution=Poisson(4.0), random_state=0)
@@ -147,6 +148,7 @@ def test_it_works_as_a_step_and_under_cross_validation(cancer):
     assert all(fitted[-1].privacy_spent_.epsilon == 8.0 for fitted in result["estimator"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", [sp.csr_matrix, sp.coo_array, np.asfortranarray, np.ndarray.tolist])
 def test_storage_does_not_matter(storage, cancer):
     X, y = cancer
@@ -219,6 +221,7 @@ def test_without_a_seed_searches_differ_and_are_private(cancer):
     assert "NOT PRIVATE" not in one.privacy_spent_.statement()
 
 
+@pytest.mark.slow
 def test_every_run_has_noise_of_its_own(cancer, monkeypatch):
     """With and without a seed; a repeated seed would give the same model twice."""
     for seed in (None, 0):

@@ -168,6 +168,7 @@ def test_a_fault_in_the_claim_is_seen(law, fault):
     assert worst(law, claimed)[0] > 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("law", "fault"), [(Poisson(10.0), "mean"), (Poisson(2.0), "mean"), (Poisson(10.0), "leak")])
 def test_a_fault_in_the_claim_of_poisson_is_seen(law, fault):
     def claimed(bounds, epsilon):

@@ -41,6 +41,7 @@ def test_the_guarantee_is_the_limit_at_that_order(Estimator, cancer):
         report.epsilon_for_group(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "currency"), [(DPLineSearchClassifier, ZCDP()), (DPSGDClassifier, GaussianDP())], ids=["BLGD", "SGD"]
 )

@@ -235,6 +235,7 @@ def test_certificates_are_true(loss, sampling):
     assert held >= 12
 
 
+@pytest.mark.slow
 def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
     """The distance of the noisy from the true gradient, over many seeds: below the bound, and above a third of it."""
     X, y = classified()

@@ -66,6 +66,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_learns(name, rows):
     model = DPSecondOrderClassifier(10.0, random_state=0, **OPTIONS[name]).fit(*rows)

@@ -190,6 +190,7 @@ def test_argmin_is_the_softmax(eta, scores, bound):
     assert p_value(counts, softmax(scores, eta, bound)) > ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ArgMin, PermuteAndFlip])
 def test_close_coins_are_exact_in_selection(monkeypatch, kind):
     """Sent to rational arithmetic, every coin keeps its exponent: scores reordered, gaps beyond 2^53."""
@@ -211,6 +212,7 @@ def test_the_exact_exponent_keeps_every_digit():
         assert exponents.floats[i] == pytest.approx(float(exact), rel=2.0**-50)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_equal_scores_are_equally_likely(mechanism):
     """Up to the rule of NoisyMin, which gives equal noisy scores to the lowest index: no matter on a fine grid."""

@@ -205,6 +205,7 @@ def test_the_laplace_price_is_the_smallest_of_three_bounds_each_of_which_is_need
 SIGMAS = [(1.0, 1.0), (1.0, 2**0.5), (3.0, 1.0), (5.0, 7.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigmas", SIGMAS)
 @pytest.mark.parametrize("length", [1, 2, 6, 50])
 def test_no_search_with_gaussian_noise_exceeds_its_price(sigmas, length):

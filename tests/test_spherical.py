@@ -159,6 +159,7 @@ def enclosed(known, digits, size):
         return [x * length for x in normal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_intervals_hold_the_noise_of_every_continuation(size):
     """Both kinds: floats from 52 digits, decimals from 116; extreme digits among them."""

@@ -118,6 +118,7 @@ def test_what_remains_can_be_asked_for_and_no_more(currency, path):
     fit(ledger, rest, charges=ANYTHING)
 
 
+@pytest.mark.slow
 def test_sums_are_exact(path):
     """Amounts of very different size: a sum of floats loses the small ones."""
     ledger = PrivacyLedger(path, epsilon=1e6, delta=0.5)

@@ -345,6 +345,7 @@ def test_what_rounding_would_hide_is_refused():
 # ---------------------------------------------------------------------------------------------- the same bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp_path):

@@ -155,6 +155,7 @@ def test_nor_do_settings_that_treat_rows_otherwise(Estimator, options):
     check_twins(fit_of(Estimator, **options), X, TWO, rows=some_of(X, TWO), streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPAGDLogisticRegression])
 def test_a_label_among_many_is_not_warned_about(Estimator):
     """scikit-learn warns where labels are more than half as many as rows, which one row decides."""
@@ -450,6 +451,7 @@ def temporary():
         pass
 
 
+@pytest.mark.slow
 def test_the_honest_fit_is_not_taken_for_a_leak():
     check_twins(planted(lambda released, X, y: None), X, TWO)
 
