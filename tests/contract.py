@@ -25,11 +25,24 @@ ONCE = [*PERTURBING, *PURE]
 SECOND_ORDER = [DPSecondOrderClassifier]
 BY_FACTS = [DPLogisticRegression, DPLinearSVC, *PERTURBING]  # their budget depends on public facts of the data
 ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER]
-each_estimator = pytest.mark.parametrize("Estimator", ESTIMATORS)
-each_iterative = pytest.mark.parametrize("Estimator", [e for e in ESTIMATORS if e not in ONCE])
-each_with_rho = pytest.mark.parametrize("Estimator", [*ADAPTIVE, *STANDARDISING])
+SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
+"""Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
+
+
+def each(estimators):
+    """Return the parametrisation of a test over these; a fit on hundreds of batches takes ten times as long as any."""
+    marked = [
+        pytest.param(Estimator, marks=pytest.mark.slow) if Estimator in SAMPLED else Estimator
+        for Estimator in estimators
+    ]
+    return pytest.mark.parametrize("Estimator", marked)
+
+
+each_estimator = each(ESTIMATORS)
+each_iterative = each([Estimator for Estimator in ESTIMATORS if Estimator not in ONCE])
+each_with_rho = each([*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
-each_standardising = pytest.mark.parametrize("Estimator", STANDARDISING)
+each_standardising = each(STANDARDISING)
 
 
 class Untouchable:

@@ -1,5 +1,7 @@
 """Data behind a door with the budget that the estimator of a solver on random batches would open."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from dpsk.data import ArrayRows, PrivateData
@@ -7,9 +9,11 @@ from dpsk.mechanisms import SeededBits
 from dpsk.privacy import Budget, Ledger, best_order
 
 
+@lru_cache
 def budget_of(solver):
     """Return the function that makes the budget this solver's estimator would have."""
 
+    @lru_cache  # the best order takes as long as a fit
     def budget(epsilon):
         if solver.sampling.rate == 1:
             return Budget.of(epsilon, 1e-6)

@@ -14,11 +14,13 @@ from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 from dpsk.testing import check_solver
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", ["exponential", "laplace", "permute-and-flip"])
 def test_conformance(selection):
     check_solver(AdaptiveGradient(selection=selection))
 
 
+@pytest.mark.slow
 def test_conformance_with_several_classes_and_other_losses():
     check_solver(AdaptiveGradient(), n_classes=3)
     check_solver(AdaptiveGradient(), loss=HuberHinge())
@@ -30,6 +32,7 @@ def test_conformance_in_mini_batches():
     check_solver(AdaptiveGradient(batch_size=1000), tolerance=5e-2)
 
 
+@pytest.mark.slow
 def test_conformance_under_gaussian_dp():
     check_solver(AdaptiveGradient(), budget=lambda epsilon: Budget.of(epsilon, 1e-6, currency=GaussianDP()))
 
@@ -48,6 +51,7 @@ def fit(data, **parameters):
     return seen
 
 
+@pytest.mark.slow
 def test_the_whole_budget_is_spent_and_not_more():
     for seed in range(20):
         data = make_data(bits=seed)

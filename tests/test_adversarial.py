@@ -157,6 +157,7 @@ def test_the_constant_is_not_attacked():
 # ------------------------------------------------------------------------------- how far one row moves the minimum
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_random_rows_of_any_size_stay_within_the_sensitivity(loss, norm):
@@ -250,6 +251,7 @@ def exact_gradient(what, rows, w):
     return total
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [HuberHinge(0.2), OneVsRest(Logistic(), 3)], ids=repr)
@@ -308,6 +310,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(garbage, norm, 
     assert np.linalg.norm(weights(what, rows) - good) <= 2 * what.near + 2 * what.unit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_followed_to_the_end(method):
     X, y = example(Logistic(), 40)
@@ -320,11 +323,12 @@ def test_every_method_is_followed_to_the_end(method):
 # ---------------------------------------------------------------------------------------------------- the same bits
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, norm, tmp_path):
-    X, y = example(loss, 300)
+    X, y = example(loss, 120)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
     how = RowMap(n_classes=loss.n_classes, columns=COLUMNS[columns])

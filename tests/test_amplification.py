@@ -152,6 +152,7 @@ def test_the_sampled_gaussian_agrees_with_dp_accounting_and_mpmath(rate, noise, 
         assert value == near(_compute_rdp_poisson_subsampled_gaussian(rate, noise, [order])[0], rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [1e-9, 1e-4, 0.3, 1 - 1e-6])
 @pytest.mark.parametrize("mu", [1e-8, 1e-3, 0.1, 3.0])
 @pytest.mark.parametrize("order", [2, 64, 1500])
@@ -161,6 +162,7 @@ def test_no_rounding_makes_a_sampled_gaussian_too_cheap(rate, mu, order):
     assert exact <= poisson_rdp(order, rate, GaussianCost(mu).rdp) <= exact * (1 + 2e-9)
 
 
+@pytest.mark.slow
 def test_no_rounding_makes_the_largest_order_too_cheap():
     order, rate, mu = ORDERS[-1], 1e-4, 0.03
     exact = sampled_gaussian(order, rate, mu)
@@ -221,6 +223,7 @@ def adaptive_coins(rng, n, first, second):
     return outputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.02, 0.3, 0.8])
 @pytest.mark.parametrize("strengths", [(0.3, 0.3), (1.0, 0.4), (2.0, 3.0)])
 def test_no_adaptive_composition_of_coins_on_a_sample_exceeds_the_joint_price(rate, strengths):
@@ -254,6 +257,7 @@ def random_mechanism(rng, n, outcomes):
     return outputs, lambda k: max(both_ways(k, p, q) for p, q in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.01, 0.2, 0.6])
 def test_no_random_mechanism_on_a_poisson_sample_exceeds_the_general_price(rate):
     rng = np.random.default_rng(1)
@@ -365,6 +369,7 @@ def test_noisy_counts_without_replacement_are_covered(n, size, epsilon):
     assert nearest > 0.999, "the sampled epsilon is attained"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "size"), [(4, 1), (4, 2), (5, 3)])
 def test_no_random_mechanism_on_a_sample_without_replacement_exceeds_its_price(n, size):
     """Any distribution for every multiset of values 0, 1, 2 in the sample; every replacement of one row."""

@@ -98,6 +98,7 @@ def enclosing(path, wanted):
                         yield f"{kind.name}.{getattr(function, 'name', '')}", node
 
 
+@pytest.mark.slow
 def test_one_line_opens_a_seal():
     """Contents are stored when a value is sealed, carried along by a shift, and read in ``release`` only."""
     places = {relative(path): list(enclosing(path, "_contents")) for path in MODULES if attributes(path, "_contents")}
@@ -123,6 +124,7 @@ def test_the_seal_is_opened_after_the_charge():
     assert lines["check"] < lines["_pay"] < lines["_contents"]
 
 
+@pytest.mark.slow
 def test_only_the_ledger_adds_up_prices():
     for name in ("_charged", "_limit"):
         assert {relative(path) for path in MODULES if attributes(path, name)} == {"privacy/ledger.py"}
@@ -352,6 +354,7 @@ def test_solvers_use_nothing_that_their_list_does_not_name():
     assert used <= set(api.__all__)
 
 
+@pytest.mark.slow
 def test_core_dependencies_only():
     """Importing dpsk imports its core dependencies only; an extra is imported by the function that needs it."""
     known = {"numpy", "scipy", "sklearn", "joblib", "dpsk"}

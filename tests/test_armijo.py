@@ -43,6 +43,7 @@ def total(rows, query):
 # --------------------------------------------------------------------------------------------- one row's influence
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_unit", [True, False])
 @pytest.mark.parametrize("loss", [*BINARY, *OTHERS, *SEVERAL], ids=repr)
 def test_sensitivity(loss, per_unit):
@@ -50,6 +51,7 @@ def test_sensitivity(loss, per_unit):
         check_query(gains(loss, clip=clip, per_unit=per_unit), n_features=4, n_classes=loss.n_classes, trials=15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_unit", [True, False])
 @pytest.mark.parametrize(("size", "along"), [(1e100, 1e100), (1e-100, 1e-100), (1e100, 1e-100), (0.0, 1e-30)])
 @pytest.mark.parametrize("steps", [[1e-12, 1e12], [2.0**59]], ids=str)
@@ -237,6 +239,7 @@ def plain(loss, X, y, w, direction, steps, clip, per_unit):
     return np.array(sums)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_unit", [True, False])
 @pytest.mark.parametrize("clip", [0.3, 1.0, 40.0])
 @pytest.mark.parametrize("loss", [*BINARY, *OTHERS, *SEVERAL, Squared()], ids=repr)

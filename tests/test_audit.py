@@ -62,6 +62,7 @@ FITS_OF = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FITS_OF)
 def test_whole_fits_cost_no_more_than_they_say(name):
     bound = epsilon_lower_bound(FITS_OF[name])
@@ -70,6 +71,7 @@ def test_whole_fits_cost_no_more_than_they_say(name):
         assert bound > 2.5, f"the audit has become blind: it proves {bound:.2f} only"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bounds", "ranges", "as it is"])
 def test_the_audit_notices_halved_noise(name, monkeypatch):
     whole = additive.noise_scale
@@ -77,6 +79,7 @@ def test_the_audit_notices_halved_noise(name, monkeypatch):
     assert epsilon_lower_bound(FITS_OF[name]) > EPSILON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bounds", "as it is"])
 def test_the_audit_notices_a_forgotten_clip(name, monkeypatch):
     clipped = GradientSum.__call__

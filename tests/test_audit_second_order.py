@@ -64,6 +64,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_noisy_hessians_cost_what_they_say_and_no_more(case):
     """Each case is the worst there is, so the bound comes close to mu."""
@@ -71,6 +72,7 @@ def test_noisy_hessians_cost_what_they_say_and_no_more(case):
     assert 0.65 * MU < bound <= MU
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_the_audit_notices_too_little_noise(case, monkeypatch):
     whole = additive.noise_scale

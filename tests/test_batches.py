@@ -388,6 +388,7 @@ def test_rows_drawn_without_replacement_replace_each_other(adjacency, sampling, 
     assert query.sensitivity("zero-out") != query.sensitivity("replace")
 
 
+@pytest.mark.slow
 def test_the_noise_without_replacement_is_that_of_replaced_rows():
     """Spread of 300 releases of 4 entries, within 6 standard deviations: error probability below 1e-8."""
     mu, released = 0.05, {POISSON: [], FIXED: []}
@@ -609,6 +610,7 @@ def test_batches_are_the_same_rows_whatever_the_storage(sampling, tmp_path):
     assert seen["dense"][0] != seen["dense"][2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", [Sampling(0.3), FIXED], ids=str)
 def test_fresh_batches_are_independent(sampling):
     """How often a row is kept, kept twice in a row, or together with the next one: within 6.2 standard deviations.

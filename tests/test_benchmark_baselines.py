@@ -104,6 +104,7 @@ def test_privgene_pays_for_every_choice_and_is_pure_without_a_delta():
         assert ledger.budget.currency.name == ("rho" if delta else "epsilon")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("currency", [AdvancedComposition, MomentsAccountant, AllMoments])
 def test_a_plan_of_equal_steps_keeps_its_promise_and_no_more_steps_fit(currency):
     plan = currency.plan(0.02, 100, 1.0, 1e-6)
@@ -129,6 +130,7 @@ def test_older_accounting_is_never_below_the_true_privacy_loss():
             assert currency(rate, noise).delta(steps, epsilon) >= exact * (1 - 1e-2)
 
 
+@pytest.mark.slow
 def test_the_moments_accountant_has_its_floor():
     assert MomentsAccountant(0.005, 1e4).epsilon(1, 1e-8) == pytest.approx(math.log(1e8) / 32, rel=1e-3)
     with pytest.raises(BudgetExhausted, match="raise epsilon"):

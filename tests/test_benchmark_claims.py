@@ -290,6 +290,7 @@ def test_a_rate_is_a_slope(monkeypatch, power, verdict):
     assert lowy_gao.rate_of_square()[0] is verdict
 
 
+@pytest.mark.slow
 def test_too_few_rows_are_said_to_be(monkeypatch):
     """One repeat of the settings: nothing there is confirmed or denied by chance, and the report is written."""
     kept = settings.TABLE.rows().where(repeat=0, fold=0)

@@ -61,6 +61,7 @@ def test_one_run_decides_nothing_and_none_is_an_error():
             nothing([])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", [1, 18])
 def test_chance_seldom_denies_and_seldom_confirms(cells):
     """Nothing differs: some denial has at most 2.5 %, so 400 tries have more than 25 with probability below 1e-4."""
@@ -99,6 +100,7 @@ def test_all_differences_are_looked_at():
     assert sorted(round(gap.mean / 9) for gap in gaps) == [-2, -1, -1, 1, 1, 2]
 
 
+@pytest.mark.slow
 def test_the_best_of_many_equals_is_not_called_better():
     """Six equal values: 400 tries have more than 25 of 2.5 % with probability below 1e-4."""
     rng = np.random.default_rng(2)
@@ -119,6 +121,7 @@ def test_a_variance_has_no_part_from_chance():
         variance({"a": noise(rng, repeats=2), "b": noise(rng, repeats=2)})
 
 
+@pytest.mark.slow
 def test_many_statements_are_right_together():
     """Eighteen cells where nothing differs: some verdict is wrong in at most 5 % of tries."""
     rng = np.random.default_rng(5)
@@ -137,6 +140,7 @@ SNAPSHOTS = {"again", "primitives"}
 """What is measured as a whole: one has no rows here, the other builds its data before it can name its rows."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", [one for one in ALL if one.name not in SNAPSHOTS], ids=lambda one: one.name)
 def test_printed_commands_find_everything_measured(experiment):
     """What the index names was run as it says, and running it again only draws."""
@@ -199,6 +203,7 @@ def test_a_run_that_is_stopped_or_finds_no_rows_says_so(monkeypatch, capsys, tmp
     assert "no rows" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_command_line_helps(capsys):
     main(["run", "--help"])
     assert "lee-kifer-1" in capsys.readouterr().out

@@ -45,6 +45,7 @@ def test_a_little_more_than_planned_would_not_fit(currency, fits, tmp_path):
         ledger.reserve(each, label="fit", adjacency="zero-out", private=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("currency", CURRENCIES)
 @pytest.mark.parametrize("each", [0.1, 0.3, 1.0])
 def test_as_many_fits_as_counted_go_through(currency, each, tmp_path):
@@ -128,6 +129,7 @@ def test_show_of_what_is_no_ledger_is_an_error_in_one_line(tmp_path, capsys):
     assert not (tmp_path / "none.db").exists()
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_command(tmp_path):
     command = [sys.executable, "-m", "dpsk", "budget", "plan", "--epsilon", "1", "--delta", "1e-5", "--fits", "2"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)

@@ -23,6 +23,7 @@ def test_the_norm_of_noise(n, failure):
     assert bound < np.quantile(norms, 1 - failure) + 1.6, "not needlessly large"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("p", "blocks", "failure"), [(1, 1, 0.1), (4, 1, 0.1), (30, 1, 0.1), (4, 5, 0.2)])
 def test_the_largest_eigenvalue_of_the_mechanism_s_noise(p, blocks, failure):
     zero, bits, times = np.zeros((blocks, p, p), dtype=np.int64), SeededBits(0), 1500

@@ -98,6 +98,7 @@ def test_the_parts_of_a_chunk_add_up_to_the_same_bits(name, row_major):
     assert np.array_equal(sum(parts), QUERIES[name](chunk))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "classes"), [(3, None), (200, None), (1500, None), (200, 3)])
 def test_chunks_in_memory_are_as_short_as_those_in_files(d, classes):
     """So that a chunk, and what is computed of its rows, is still in cache when it is needed again."""

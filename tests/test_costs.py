@@ -180,6 +180,7 @@ def test_bounded_range_mu_is_the_worst_of_the_two_point_family(eta):
     assert needed[10_000] == near(bounded_range_mu(eta), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta", [1e-2, 1.0, 8.0, 40.0, 200.0])
 def test_bounded_range_mu_is_the_worst_in_high_precision(eta):
     """As above with 150 digits and a coarse grid, for ranges where doubles lose the tails."""

@@ -161,6 +161,7 @@ def test_more_rows_than_sums_have_room_for_are_refused_over_all_blocks():
         DaskTable(da.zeros((2, 2), chunks=(1, -1)), da.zeros(2, chunks=1), check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits_on_threads(name):
     X, y = example(3 if name == "several classes" else 2)
@@ -169,6 +170,7 @@ def test_the_same_seed_gives_the_same_bits_on_threads(name):
     assert found.n_features_in_ == D
 
 
+@pytest.mark.slow
 def test_blocks_may_be_sparse_or_empty_or_of_unknown_and_unequal_length():
     X, y = example()
     model = DPLogisticRegression(bounds=(-4, 4))
@@ -409,6 +411,7 @@ def test_neither_rows_nor_random_bits_travel_with_a_kernel():
     assert len(cloudpickle.dumps(kernels[0])) < 10_000
 
 
+@pytest.mark.slow
 def test_dask_is_not_imported_without_need():
     code = """
 import sys
@@ -452,6 +455,7 @@ def replace_the_dead(client):
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_CLUSTER)
 def test_the_same_seed_gives_the_same_bits_on_two_processes(name, cluster):
     X, y = example()
@@ -459,6 +463,7 @@ def test_the_same_seed_gives_the_same_bits_on_two_processes(name, cluster):
     assert len(set(processes(cluster)) - {os.getpid()}) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["DP-AGD", "the default", "DP-SGD"])
 def test_a_worker_killed_during_the_fit_changes_nothing(name, cluster, monkeypatch):
     X, y = example()
@@ -494,6 +499,7 @@ class Deadly:
         raise AssertionError("not reached")
 
 
+@pytest.mark.slow
 def test_a_worker_killed_during_a_sum_changes_nothing(cluster, tmp_path):
     query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
     rows = dask_rows()
@@ -512,6 +518,7 @@ def cloudpickled_by_value(cls):
     return cls
 
 
+@pytest.mark.slow
 def test_rows_and_scores_stay_where_they_are(cluster):
     """What comes back from a pass is a sum; the blocks are on workers, and their scores are remembered there."""
     from distributed import futures_of
@@ -531,6 +538,7 @@ def remembers(rows, w):
     return all(chunk.memory.recall(w) is not None for chunk in rows._chunks())
 
 
+@pytest.mark.slow
 def test_bad_input_on_a_cluster_is_refused_and_nothing_is_spent(cluster, tmp_path):
     ledger = PrivacyLedger(tmp_path / "ledger.db", epsilon=3.0, delta=1e-5)
     for name in ("NaN", "blocks that do not fit", "text"):
@@ -540,6 +548,7 @@ def test_bad_input_on_a_cluster_is_refused_and_nothing_is_spent(cluster, tmp_pat
     assert ledger.remaining()["epsilon"] == 3.0
 
 
+@pytest.mark.slow
 def test_predictions_of_a_cluster_are_those_of_arrays(cluster):
     X, y = example()
     model = fit(DPLogisticRegression(bounds=(-4, 4)), X, y)

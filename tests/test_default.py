@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract import ADAPTIVE, STANDARDISING, Untouchable, each_estimator, each_standardising
+from contract import ADAPTIVE, SHORT, STANDARDISING, Untouchable, each_estimator, each_standardising
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -24,6 +24,7 @@ def test_an_infinite_epsilon_is_refused_where_there_is_no_exact_model(Estimator)
         Estimator(epsilon=np.inf).fit(Untouchable(), Untouchable())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPGradientDescentClassifier])
 @pytest.mark.parametrize("data", ["cancer", "iris", "raw cancer", "sparse"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -52,15 +53,15 @@ def test_ranges_are_public_bounds_or_nothing(Estimator, cancer):
     assert Estimator(bounds=(0, 1)).fit(*cancer).ranges_.shape == (2, 30)
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_scores_are_linear_within_the_ranges_and_constant_beyond(Estimator, data, fit_intercept, request):
     X, y = request.getfixturevalue(data)
     X = X + 0.5  # zeros that a sparse matrix does not store are out of range
-    model = Estimator(
-        epsilon=5.0, bounds=(0.5, 1.2), standardize="private", fit_intercept=fit_intercept, random_state=0
-    ).fit(X, y)
+    options = {"epsilon": 5.0, "bounds": (0.5, 1.2), "standardize": "private", **SHORT.get(Estimator, {})}
+    model = Estimator(fit_intercept=fit_intercept, random_state=0, **options).fit(X, y)
     low, high = model.ranges_
     assert (low <= 0.5).all()
     inside = np.clip(X, low, high)
@@ -104,6 +105,7 @@ UNITS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", STANDARDISING)
 @pytest.mark.parametrize("units", UNITS)
 def test_units_do_not_matter(Estimator, units, normal):
@@ -112,6 +114,7 @@ def test_units_do_not_matter(Estimator, units, normal):
     assert held_out(Estimator, UNITS[units](X), y) > held_out(Estimator, X, y) - 0.02
 
 
+@pytest.mark.slow
 def test_standardisation_is_for_every_estimator(normal):
     X, y = normal
     hard = X * 10.0 ** np.linspace(-6, 6, 8) + 50
@@ -120,6 +123,7 @@ def test_standardisation_is_for_every_estimator(normal):
         assert private > 0.75 > 0.65 > plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["auto", "gradient-descent", "adaptive-gradient"])
 def test_each_solver_of_the_default_estimators(solver, normal):
     for Estimator in (DPLogisticRegression, DPLinearSVC):
@@ -128,6 +132,7 @@ def test_each_solver_of_the_default_estimators(solver, normal):
     assert model.privacy_spent_.currency.name == ("rho" if solver == "adaptive-gradient" else "mu**2")
 
 
+@pytest.mark.slow
 @each_standardising
 def test_without_an_intercept_nothing_is_centred_or_moved(Estimator):
     """Scores go through the origin, in the fit as in predictions: three quarters of the rows are positive."""

@@ -268,6 +268,7 @@ def badly_scaled_columns(loss, n=40):
 KINDS = ["badly scaled", "two rows", "rank one", "separable", "all alike", "zero", "badly scaled columns"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
 def test_the_point_returned_is_near_the_minimum(loss, kind):
@@ -323,6 +324,7 @@ def test_whatever_a_method_returns_the_point_is_near_the_minimum(loss, garbage, 
             assert max(distances(what, rows)) <= what.near + what.unit / 2 * math.sqrt(rows.n_parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loss", ALL_SMOOTH, ids=repr)
 def test_every_method_ends_near_the_minimum(loss, method):

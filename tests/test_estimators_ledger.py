@@ -9,7 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract import ADAPTIVE, BY_FACTS, ESTIMATORS, PERTURBING, SAMPLED, STANDARDISING, Untouchable, each_estimator
+from contract import (
+    ADAPTIVE,
+    BY_FACTS,
+    ESTIMATORS,
+    PERTURBING,
+    SAMPLED,
+    SHORT,
+    STANDARDISING,
+    Untouchable,
+    each_estimator,
+)
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, cross_validate
@@ -49,7 +59,7 @@ def draws(monkeypatch):
 
 @each_estimator
 def test_a_fit_is_recorded_once_with_its_whole_guarantee(Estimator, ledger, cancer):
-    model = Estimator(epsilon=0.5, ledger=ledger).fit(*cancer)
+    model = Estimator(epsilon=0.5, ledger=ledger, **SHORT.get(Estimator, {})).fit(*cancer)
     (spend,) = ledger.history()
     assert (spend.label, spend.state, spend.private) == (Estimator.__name__, "closed", True)
     assert (
@@ -119,11 +129,14 @@ def test_a_ledger_without_any_room_refuses_before_the_data_are_touched(Estimator
     assert ledger.history() == before
 
 
-@each_estimator
-@pytest.mark.parametrize("given_as", ["object", "string", "path"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("Estimator", "given_as"),
+    [(DPLogisticRegression, "string"), (DPLogisticRegression, "path"), *((each, "object") for each in ESTIMATORS)],
+)
 def test_overspending_is_refused_before_anything_is_drawn(Estimator, given_as, ledger, draws, cancer):
     given = {"object": ledger, "string": ledger.path, "path": Path(ledger.path)}[given_as]
-    model = Estimator(epsilon=1.5, ledger=given).fit(*cancer)
+    model = Estimator(epsilon=1.5, ledger=given, **SHORT.get(Estimator, {})).fit(*cancer)
     coefficients, before = model.coef_.copy(), ledger.history()
     del draws[:]
     with pytest.raises(BudgetExhausted, match=r"asks for epsilon 1\.5 .* epsilon 0\.5 .* left") as caught:
@@ -241,6 +254,7 @@ def test_a_ledger_changes_no_algorithm_it_refuses_what_it_cannot_count(Estimator
     assert len(ledger.history()) == 1
 
 
+@pytest.mark.slow
 @each_estimator
 def test_clones_and_pickles_share_the_ledger(Estimator, ledger, cancer):
     model = Estimator(epsilon=0.5, ledger=ledger)
@@ -264,6 +278,7 @@ def test_a_fitted_model_holds_the_path_and_the_name_of_the_ledger_and_nothing_el
     assert "missing" in repr(loaded)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_grid_search_cannot_spend_more_than_there_is(n_jobs, ledger, cancer, tmp_path):
     """16 fits of epsilon 1 under 2. scikit-learn turns errors into scores of nan: look at the ledger, not at them."""

@@ -110,6 +110,7 @@ def check(query, *data, **how):
 LOSSES = [Logistic(), Hinge(), SquaredHinge(), Sigmoid(), Softmax(3), OneVsRest(HuberHinge(), 3)]
 
 
+@pytest.mark.slow
 @each_columns
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_no_row_adds_more_than_is_promised(loss, columns):
@@ -152,6 +153,7 @@ def test_a_promise_is_not_below_what_a_row_reaches_by_the_last_digit(make):
                 assert (change == steps).all()
 
 
+@pytest.mark.slow
 def test_moments_and_counts_add_no_more_than_is_promised():
     rng, largest = np.random.default_rng(3), dict.fromkeys(("moments", "magnitudes", "positions", "successes"), 0.0)
     within = Columns.within(-2.0, 5.0, 3)

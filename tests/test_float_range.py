@@ -91,6 +91,7 @@ def test_gaussian_delta_on_all_floats(mu):
         safe(claim, gaussian_delta(epsilon, mu), moved, (epsilon, mu))
 
 
+@pytest.mark.slow
 def test_gaussian_delta_at_random_points():
     rng = np.random.default_rng(0)
     nearest = math.inf
@@ -119,6 +120,7 @@ def test_gaussian_calibrations_on_all_floats(delta):
         assert epsilon == math.inf or gaussian_delta(epsilon, mu) <= delta
 
 
+@pytest.mark.slow
 def test_gaussian_mu_is_never_too_large():
     """It was by up to 2e-12: more budget than there is."""
     rng = np.random.default_rng(2)
@@ -166,6 +168,7 @@ def zcdp_delta(epsilon, rho):
     return mp.exp(min(mp.zero, log_bound(excess, (1 + excess) * rho, epsilon)))
 
 
+@pytest.mark.slow
 def test_zcdp_delta_on_all_floats_and_at_random_points():
     points = list(itertools.product([0.0, *FLOATS[::17], 1.0], [*FLOATS[::13], 0.01]))
     rng = np.random.default_rng(4)
@@ -180,6 +183,7 @@ def test_zcdp_delta_on_all_floats_and_at_random_points():
                 assert 1 >= cv.zcdp_delta(epsilon, rho) >= zcdp_delta(epsilon, rho)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delta", DELTAS)
 def test_zcdp_calibrations_on_all_floats(delta):
     """Putting back is enough: the test above holds what it is put into on the safe side."""
@@ -196,6 +200,7 @@ def test_zcdp_calibrations_on_all_floats(delta):
         assert epsilon == math.inf or cv.zcdp_delta(epsilon, rho) <= delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1 + 2.0**-52, 1.001, 2.0, 17.5, 1e4, 1e16, 1e300])
 def test_renyi_conversions_on_all_floats(order):
     with mp.workdps(700):
@@ -243,6 +248,7 @@ def gaussian_of(pure, mu):
     return -mp.log(mp.erfc(mu / 2 / mp.sqrt(2)) / 2) - pure - mp.log1p(mp.exp(-min(pure, mp.mpf(10) ** 6)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pure", [*FLOATS, *random_floats(6, 60, -6, 3)])
 def test_prices_of_pure_mechanisms_on_all_floats(pure):
     more = pure * (1 + WASTE)
@@ -259,7 +265,8 @@ def test_prices_of_pure_mechanisms_on_all_floats(pure):
                 assert mp.mpf(price) ** 2 / 8 >= exact * (1 - WASTE) - 20 or price <= 1e6
 
 
-@pytest.mark.parametrize("pure", FLOATS[::2])
+@pytest.mark.slow
+@pytest.mark.parametrize("pure", FLOATS[::4])
 def test_pure_delta_on_all_floats(pure):
     with mp.workdps(700):
         for epsilon in [0.0, *FLOATS[::3], pure / 2, math.nextafter(pure, 0), pure]:
@@ -304,6 +311,7 @@ def test_prices_that_are_products_are_off_by_no_more_than_limits_allow_for(stren
         assert price <= max(truth * (1 + mp.mpf(2) ** -50), 10 * LEAST) or truth > 1.79e308
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("currency", [ZCDP(), GaussianDP(), RenyiDP(30.0), PureDP()], ids=lambda c: c.name)
 def test_budgets_of_all_floats_are_kept_or_refused_by_name(currency):
     for epsilon, delta in itertools.product(FLOATS, [5e-324, 1e-310, *DELTAS]):
@@ -354,6 +362,7 @@ def test_mu_of_several_releases_on_all_floats(mu):
         assert claim <= max(truth * (1 + WASTE), LEAST) or truth > 1.79e308
 
 
+@pytest.mark.slow
 def test_sampled_epsilons_on_all_floats():
     for rate, epsilon in itertools.product([x for x in FLOATS if x < 1] + [1.0], FLOATS):
         with mp.workdps(700):
@@ -366,6 +375,7 @@ def test_sampled_epsilons_on_all_floats():
 # ----------------------------------------------------------------------------------------- objective perturbation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "replaced"), [(1, False), (1, True), (9, False), (4, True), (600, True)])
 def test_the_sum_over_corners_on_all_floats(n, replaced):
     corners = _power({0: 1, 3: 2, 4: 1} if replaced else {0: 1, 4: 1}, n)

@@ -218,6 +218,7 @@ def test_poisson_refuses_means_that_are_too_large():
             Poisson(mean)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [*EXTREME, Poisson(1e-8), Poisson(1e4)], ids=repr)
 def test_searches_are_planned_within_their_promise_or_refused(law):
     for epsilon, delta in itertools.product([1e-100, 1e-30, 1e-3, 1.0, 300.0, 1e9], [1e-200, 1e-6]):
@@ -292,6 +293,7 @@ def test_rates_outside_are_refused_by_name(bad):
 # ---------------------------------------------------------------------------------------- the lemmas of the theorems
 
 
+@pytest.mark.slow
 def test_the_lemma_of_bounded_range():
     """A^2 + 2 phi A/z falls to 1/4, so that phi/(Phi(z) Phi(-z)) grows."""
     before, h = None, mp.zero

@@ -9,6 +9,7 @@ from dpsk.testing import check_query
 BINARY = [Logistic(), Hinge(), HuberHinge(), SquaredHinge(), Sigmoid()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("clip", [1e-6, 0.7, 3.0, 1e6])
 @pytest.mark.parametrize("loss", BINARY, ids=repr)

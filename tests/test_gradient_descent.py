@@ -38,6 +38,7 @@ def spent(data):
     return {release.label: (release.count, release.cost) for release in data.report().releases}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(), Hinge()], ids=lambda loss: type(loss).__name__)
 def test_it_passes_check_solver(loss):
     # at the largest budget 300 steps still leave the hinge a little above its kinked optimum
@@ -50,6 +51,7 @@ def test_it_passes_check_solver(loss):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Softmax(3), OneVsRest(HuberHinge(), 3)], ids=["softmax", "one-vs-rest"])
 def test_it_passes_check_solver_with_several_classes(loss):
     check_solver(

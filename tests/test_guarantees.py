@@ -68,6 +68,7 @@ def test_numbers_follow_one_another():
     assert min(map(len, expected.values())) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ITEMS, ids=lambda number: "{}.{}".format(*number))
 def test_every_theorem_names_a_test_and_a_module(number):
     kind, text = ITEMS[number]

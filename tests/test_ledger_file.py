@@ -247,6 +247,7 @@ def test_a_full_disk_is_an_error_and_loses_nothing(ledger, path, monkeypatch):
     reserve(ledger)
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_grow_is_an_error_and_loses_nothing(ledger, path):
     """The operating system refuses the bytes: the limit of file sizes stands in for a disk without room."""
     script = f"""
@@ -301,6 +302,7 @@ def test_what_is_read_only_can_be_read_and_not_spent_from(what):
         reserve(ledger)
 
 
+@pytest.mark.slow
 def test_two_that_create_at_once_share_one_ledger(path):
     script = f"""
 import sys

@@ -182,6 +182,7 @@ def test_a_file_without_a_name_that_cannot_be_written_can_be_read(ledger, path, 
         reserve(handle)
 
 
+@pytest.mark.slow
 def test_processes_that_name_a_file_at_once_give_it_one_name(ledger, path):
     as_older_versions_made_it(path)
     script = f"""
@@ -319,6 +320,7 @@ def test_a_creation_that_was_killed_when_all_was_done_is_finished_by_whoever_ope
         ledger.remaining()
 
 
+@pytest.mark.slow
 def test_a_creation_that_was_killed_half_way_is_named_and_in_the_way_until_it_is_deleted(path):
     script = f"""
 import os
@@ -336,6 +338,7 @@ PrivacyLedger({path!r}, epsilon=2.0, delta=1e-5)
     assert PrivacyLedger(path, **GIVEN).remaining() == {"epsilon": 2.0, "delta": 1e-5}
 
 
+@pytest.mark.slow
 def test_the_journal_of_a_ledger_that_is_gone_is_not_played_into_a_new_one(ledger, path):
     """A process is killed while it writes, then the file is deleted and the journal is not."""
     script = f"""

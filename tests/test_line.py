@@ -17,6 +17,7 @@ def _line(loss, clip, columns=(), multiples=range(6)):
     return LossesAlong(loss, rng.normal(size=(5, *columns)), rng.normal(size=(5, *columns)), multiples, clip=clip)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [1e-3, 1.0, 3.0, 500.0])
 @pytest.mark.parametrize("loss", BINARY, ids=repr)
 def test_sensitivity_of_binary_losses(loss, clip):

@@ -39,18 +39,21 @@ SOLVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_passes_check_solver(name):
     solver = SOLVERS[name]
     check_solver(solver, budget=budget_of(solver), large_epsilon=1e3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Hinge(), HuberHinge()], ids=lambda loss: type(loss).__name__)
 def test_it_passes_check_solver_with_a_hinge(loss):
     solver = LineSearch(TENTH)
     check_solver(solver, loss=loss, budget=budget_of(solver), large_epsilon=1e3, tolerance=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Softmax(3), OneVsRest(HuberHinge(), 3)], ids=["softmax", "one-vs-rest"])
 def test_it_passes_check_solver_with_several_classes(loss):
     solver = LineSearch(TENTH)
@@ -60,6 +63,7 @@ def test_it_passes_check_solver_with_several_classes(loss):
 # ------------------------------------------------------------------------------------------------------ prices
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("search", ["armijo-svt", "exponential"])
 @pytest.mark.parametrize("rate", [0.1, 1.0])
 def test_splits_updates_whose_search_succeeds_take_the_whole_budget(rate, search):
@@ -70,6 +74,7 @@ def test_splits_updates_whose_search_succeeds_take_the_whole_budget(rate, search
     assert 0.999 * report.limit < report.charged <= report.limit
 
 
+@pytest.mark.slow
 def test_the_search_gets_its_share():
     solver = LineSearch(TENTH, search_share=0.25)
     data = problem(solver)
@@ -80,6 +85,7 @@ def test_the_search_gets_its_share():
     assert search == AboveThreshold(epsilon, solver.candidates).cost
 
 
+@pytest.mark.slow
 def test_the_paper_s_first_price():
     solver = LineSearch(TENTH, splits=50, first_price="paper", search_share=1.0)
     data = problem(solver, epsilon=0.4)
@@ -123,6 +129,7 @@ def test_an_update_that_does_not_fit_ends_the_run():
         iterates(Dear(TENTH), problem(Dear(TENTH)))
 
 
+@pytest.mark.slow
 def test_the_paper_s_first_price_is_never_more_than_an_even_share():
     """It grows like epsilon squared, and would leave no updates."""
     solver = LineSearch(TENTH, splits=50, first_price="paper")
@@ -131,6 +138,7 @@ def test_the_paper_s_first_price_is_never_more_than_an_even_share():
     )
 
 
+@pytest.mark.slow
 def test_prices_rise_only_while_ten_updates_are_left(play):
     log, _ = play(["miss"] * 12 + ["hit"], increase="always")
     mu = np.array([entry[1] for entry in log if entry[0] == "gradient"])
@@ -383,6 +391,7 @@ def test_step_sizes_follow_the_curvature_of_the_data():
         assert np.logaddexp(0, -y * (X @ w[:-1] + w[-1])).mean() < best + 0.005
 
 
+@pytest.mark.slow
 def test_batches_that_may_be_empty_do_no_harm():
     solver = LineSearch(Sampling(0.02), splits=20, fallback=True)
     data = problem(solver, n=30)

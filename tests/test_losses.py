@@ -15,6 +15,7 @@ def test_binary_losses_keep_their_promises(loss):
     check_loss(loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_losses_for_several_classes_keep_their_promises(n_classes):
     check_loss(Softmax(n_classes), n_classes=n_classes)

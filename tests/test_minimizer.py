@@ -207,6 +207,7 @@ def test_no_row_is_steeper_at_a_minimum_than_the_bound(loss):
 # ------------------------------------------------------------------------------------------------ the same bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("loss", [Hinge(), OneVsRest(SquaredHinge(), 3)], ids=repr)
 def test_every_storage_and_chunking_gives_the_same_bits(loss, method):

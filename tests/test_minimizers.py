@@ -159,6 +159,7 @@ def data(kind, loss):
 KINDS = ["badly scaled", "two rows", "rank one", "separable", "all alike", "zero"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_the_true_gradient_is_within_the_tolerance(loss, kind):
@@ -174,6 +175,7 @@ def test_the_true_gradient_is_within_the_tolerance(loss, kind):
             assert longest_column(exact_gradient(what, rows, found.w, found.b)) + lost <= what.tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [*LOSSES, HuberHinge(1e-4)], ids=repr)
 def test_gradients_are_computed_to_within_the_error(loss, kind):
@@ -252,10 +254,11 @@ STORES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp_path):
-    X, y = example(loss, 1600)
+    X, y = example(loss, 800)
     X = X + np.random.default_rng(1).normal(size=X.shape) * (X != 0)
     order = np.random.default_rng(2).permutation(len(y))
     how = RowMap(loss.n_classes, columns=COLUMNS[columns])
@@ -316,6 +319,7 @@ def test_a_row_moves_minima_no_further_than_its_gradients_over_the_penalty(loss)
     assert reached > 0.7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.2)], ids=repr)
 def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):
@@ -327,7 +331,7 @@ def test_the_density_of_the_minimum_keeps_the_cost(loss, adjacency):
     for strength in (0.3, 1.0, 3.0):
         what = prepare(loss, rows, strength=strength, shift=1e-5, clip=1.2, penalty=1.0, adjacency=adjacency)
         sigma = what._sigma * what._unit
-        w = np.linspace(-9 * sigma - 6, 9 * sigma + 6, 4001)
+        w = np.linspace(-9 * sigma - 6, 9 * sigma + 6, 2001)
         densities = []
         for data_ in (rows, neighbour):
             objectives = SumOverRows(what.objective, data_, np.zeros((1, 1)))

@@ -129,6 +129,7 @@ def refused_fit(*data, error=(ValueError, TypeError), model=None):
     return refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COLUMNS)
 def test_columns_that_cannot_be_fitted_are_named_wherever_they_are(name, tmp_path):
     frame, wanted = COLUMNS[name]

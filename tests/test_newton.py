@@ -170,6 +170,7 @@ BAD_HESSIANS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["logistic", "flat, then steep"])
 @pytest.mark.parametrize("bad", BAD_HESSIANS)
 def test_useless_hessians_lead_to_the_fallback(bad, shape):
@@ -206,6 +207,7 @@ def test_linear_algebra_errors_lead_to_the_fallback(where, monkeypatch):
     assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [60, 0])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_noise_of_an_eighth_of_the_tolerance_does_not_prevent_the_end(shape, steps, monkeypatch):

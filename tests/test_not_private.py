@@ -83,6 +83,7 @@ def test_other_meta_estimators_leave_members_alone(cancer):
     assert len(warned(lambda: grid.set_params(estimator__random_state=0).fit(*cancer))) == 5
 
 
+@pytest.mark.slow
 def test_a_search_with_a_seed_warns_once(cancer):
     model = DPSGDClassifier(steps=5)
     seeded = PrivateSearchCV(model, {"alpha": [1e-3]}, epsilon=9.0, random_state=0)

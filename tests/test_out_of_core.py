@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract import SAMPLED
+from contract import SAMPLED, SHORT
 from sklearn.base import clone
 
 from dpsk import (
@@ -33,7 +33,7 @@ MODELS = {
     "the default, precise": DPLogisticRegression(epsilon=20.0, bounds=(-4, 4)),
     "several classes": DPLogisticRegression(epsilon=0.2, bounds=(-4, 4)),
     "no intercept, data_norm": DPAGDLogisticRegression(splits=5, fit_intercept=False, data_norm=1.0),
-    **{f"{Model.__name__}": Model(epsilon=0.5, standardize="private") for Model in SAMPLED},
+    **{f"{Model.__name__}": Model(epsilon=0.5, standardize="private", **SHORT[Model]) for Model in SAMPLED},
     "without replacement": SAMPLED[1](sampling="without-replacement", sampling_rate=0.01, steps=30),
     "second order": DPSecondOrderClassifier(),
     "objective perturbation": ObjectivePerturbationClassifier(),
@@ -88,6 +88,7 @@ def same(model, other):
     assert model.n_features_in_ == other.n_features_in_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits(name, mapped, monkeypatch):
     mmap, X, y = mapped[3 if name == "several classes" else 2]
@@ -274,6 +275,7 @@ def test_chunks_and_labels_have_to_fit(chunks, y, message):
         DPLogisticRegression().fit(Chunks(chunks), y)
 
 
+@pytest.mark.slow
 def test_empty_chunks_do_no_harm(mapped):
     _, X, y = mapped[2]
     parts = [(X[:0], y[:0]), (X[:8500], y[:8500]), (X[:0], y[:0]), (X[8500:], y[8500:])]
@@ -327,6 +329,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_spent(mapped, mo
 # ------------------------------------------------------------------------------------------------------------- memory
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RssAnon is Linux")
 def test_memory_does_not_grow_with_the_rows(tmp_path):
     """150 MB of rows that would take 300 MB as floats; what is kept per row (labels, scores) is less than 30 MB."""
@@ -352,7 +355,7 @@ def watch():
 
 thread = threading.Thread(target=watch, daemon=True)
 thread.start()
-model = DPAGDLogisticRegression(epsilon=0.01).fit(X, y)
+model = DPAGDLogisticRegression(epsilon=0.01, splits=5).fit(X, y)
 model.predict_proba(X)
 done = True
 thread.join()

@@ -81,6 +81,7 @@ def ratios():
     return np.array(found)
 
 
+@pytest.mark.slow
 def test_no_divergence_of_one_minimum_exceeds_the_claim(ratios):
     """Rows that leave or come; logistic and Huber losses; flattened where rows are longer than their gradients."""
     assert 0.9 < ratios[:, 0].max() <= EXACT, "nor is the claim much above the worst case"
@@ -92,6 +93,7 @@ def test_the_claim_needs_its_determinant_and_its_strength(ratios):
     assert ratios[:, 2].max() > 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 @pytest.mark.parametrize("lam", LAMS)
 def test_no_divergence_of_a_replaced_row_exceeds_the_claim(loss, lam):
@@ -106,13 +108,14 @@ def test_no_divergence_of_a_replaced_row_exceeds_the_claim(loss, lam):
     assert max(weaker) > 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mu", [0.1, 0.7, 3.0])
 @pytest.mark.parametrize(("loss", "lam", "sigma"), [(Logistic(), 1.0, 0.6), (HuberHinge(), 1.0, 0.6),
                                                     (Logistic(), 5.0, 1.5)])  # fmt: skip
 def test_a_gaussian_release_before_a_minimum_is_covered_by_the_currency(loss, lam, sigma, mu):
     """delta of both is the mean over the Gaussian's privacy loss of the minimum's profile, also left of 0."""
     problem = Problem(loss, lam, sigma)
-    cost, gaussian = problem.cost(), mu * (mu / 2 + np.linspace(-9, 9, 601))
+    cost, gaussian = problem.cost(), mu * (mu / 2 + np.linspace(-9, 9, 301))
     chance = np.exp(-np.square(gaussian / mu - mu / 2) / 2)
     chance /= chance.sum()
     limit, least = mu * mu + cost.mu_squared, cost.strength**2
@@ -129,6 +132,7 @@ def test_a_gaussian_release_before_a_minimum_is_covered_by_the_currency(loss, la
     assert 0.3 < max(ratios) <= 1 + 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strength", [0.05, 0.3, 1.0])
 def test_the_noise_of_the_release_covers_points_beside_the_minimisers(strength):
     """Minimisers are moved by up to tau/lam, towards or away from the neighbour's, before noise for 2 tau/lam."""

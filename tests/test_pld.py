@@ -30,8 +30,11 @@ def test_one_step_equals_the_exact_profile_of_the_sampled_gaussian(epsilon):
     assert exact * (1 - 1e-10) <= found <= exact * 1.01 + 1e-9
 
 
-@pytest.mark.parametrize(("rate", "steps"), [(0.1, 300), (0.02, 500), (0.5, 20), (1.0, 30)])
-@pytest.mark.parametrize("epsilon", [0.2, 1.0, 4.0])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "steps", "epsilon"),
+    [(0.1, 300, 0.2), (0.1, 300, 4.0), (0.02, 500, 1.0), (0.5, 20, 0.2), (0.5, 20, 4.0), (1.0, 30, 1.0)],
+)
 def test_a_plan_keeps_its_promise_with_less_noise_than_a_renyi_bound_needs(rate, steps, epsilon):
     plan = PlannedSteps.plan(rate, steps, epsilon, 1e-6)
     assert plan.delta(steps, epsilon) <= 1e-6
@@ -48,6 +51,7 @@ def test_all_rows_compose_to_one_gaussian():
     assert exact <= plan.delta(50, 1.0) <= exact * 1.02
 
 
+@pytest.mark.slow
 def test_the_ledger_takes_the_planned_steps_and_nothing_else():
     plan = PlannedSteps.plan(0.1, 5, 1.0, 1e-6)
     ledger = Ledger(Budget(1.0, 1e-6, plan, 5.0))
@@ -70,6 +74,7 @@ def test_a_budget_of_more_steps_than_it_pays_for_is_refused():
         Budget(1.0, 1e-6, plan, 6.0)
 
 
+@pytest.mark.slow
 def test_limit_is_the_largest_number_of_steps():
     plan = PlannedSteps(0.1, 5.0)
     limit = plan.limit(1.0, 1e-6)
@@ -102,6 +107,7 @@ def test_a_delta_that_tails_hide_is_refused():
         PlannedSteps.plan(0.1, 100, 1.0, 1e-16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [100.0, 1e4])
 def test_a_large_epsilon_needs_no_more_memory(epsilon):
     plan = PlannedSteps.plan(0.1, 100, epsilon, 1e-6)
@@ -111,6 +117,7 @@ def test_a_large_epsilon_needs_no_more_memory(epsilon):
 # ---------------------------------------------------------------------------------------------------- the estimator
 
 
+@pytest.mark.slow
 def test_the_estimator_says_what_it_planned(cancer):
     model = DPSGDClassifier(2.0, 1e-5, steps=50, accountant="pld").fit(*cancer)
     report = model.privacy_spent_
@@ -125,6 +132,7 @@ def test_the_estimator_says_what_it_planned(cancer):
     assert model.score(*cancer) > 0.7
 
 
+@pytest.mark.slow
 def test_the_estimator_uses_the_noise_that_was_planned(cancer, monkeypatch):
     from dpsk.mechanisms import additive
 
@@ -140,6 +148,7 @@ def test_the_estimator_uses_the_noise_that_was_planned(cancer, monkeypatch):
     np.testing.assert_allclose(scales, model.privacy_spent_.currency.noise_multiplier, rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_the_same_plan_is_made_twice(cancer):
     models = [DPSGDClassifier(accountant="pld", steps=20, random_state=0).fit(*cancer) for _ in range(2)]
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

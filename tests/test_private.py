@@ -143,6 +143,7 @@ def test_a_shift_must_be_finite(bad):
         make_data().measure(gradient()) + bad
 
 
+@pytest.mark.slow
 def test_release_adds_the_noise_that_was_paid_for():
     """Mean and spread of many releases, against the true sum and sigma = clip/mu; error probability below 1e-6."""
     data = make_data(epsilon=300.0, n=50)

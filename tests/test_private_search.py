@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract import ESTIMATORS, PURE, Untouchable
+from contract import ESTIMATORS, PURE, SHORT, Untouchable
 from scipy.stats import chi2, kstest, loguniform, randint
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
@@ -61,6 +61,7 @@ def refused_rows_become_zeros(search):
     return dict.fromkeys(checks, "a row that does not become numbers becomes zeros")
 
 
+@pytest.mark.slow
 @parametrize_with_checks(
     [
         searching(n_iter_distribution=TWO_RUNS),
@@ -87,11 +88,13 @@ def test_it_finds_what_is_better(cancer):
     assert 0.8 < model.best_score_ <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 def test_every_estimator_can_be_searched_over(Estimator, data, request):
     X, y = request.getfixturevalue(data)
-    model = searching(Estimator(), epsilon=20.0, n_iter_distribution=TWO_RUNS, random_state=1).fit(X, y)
+    made = Estimator(**SHORT.get(Estimator, {}))
+    model = searching(made, epsilon=20.0, n_iter_distribution=TWO_RUNS, random_state=1).fit(X, y)
     assert set(model.best_params_) == {"alpha"}
     assert model.score(X, y) > 0.5 or Estimator in PURE  # penalties as small as these need more rows there
     # a perturbed objective keeps half of epsilon for determinants where data are easy, which is known with the data
@@ -100,27 +103,30 @@ def test_every_estimator_can_be_searched_over(Estimator, data, request):
     assert "NOT PRIVATE" in model.privacy_spent_.statement()
 
 
+@pytest.mark.slow
 def test_a_perturbed_objective_is_calibrated_for_the_rows_it_will_see(cancer):
     """Its plan depends on public facts; a run would fail if the search had covered another one."""
     model = searching(ObjectivePerturbationClassifier(), epsilon=30.0, n_iter_distribution=Poisson(4.0), random_state=0)
     assert model.fit(*cancer).score(*cancer) > 0.9
 
 
+@pytest.mark.slow
 def test_candidates_may_differ_in_kind(cancer):
     pipeline = Pipeline([("scale", STEP), ("model", DPLogisticRegression())])
-    space = {"model": [DPLogisticRegression(), DPAGDSVC(), DPSGDClassifier(steps=50)], "scale": ["passthrough", STEP]}
+    space = {"model": [DPLogisticRegression(), DPAGDSVC(), DPSGDClassifier(steps=20)], "scale": ["passthrough", STEP]}
     given = pickle.dumps(space)
     seen = {
         type(searching(pipeline, space, epsilon=9.0, random_state=seed).fit(*cancer).best_params_["model"])
-        for seed in range(8)
+        for seed in range(4)
     }
     assert len(seen) > 1
     assert pickle.dumps(space) == given, "the models of the caller stay as they are"
 
 
+@pytest.mark.slow
 def test_a_table_with_names_and_categories():
     rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"age": rng.uniform(18, 90, 2000), "kind": rng.choice(["a", "b", "c"], 2000)})
+    frame = pd.DataFrame({"age": rng.uniform(18, 90, 300), "kind": rng.choice(["a", "b", "c"], 300)})
     y = pd.Series(np.where((frame["age"] > 50) ^ (frame["kind"] == "b"), "yes", "no"))
     encoder = make_column_transformer(
         (OneHotEncoder(categories=[["a", "b", "c"]]), ["kind"]),
@@ -132,9 +138,10 @@ def test_a_table_with_names_and_categories():
     assert model.n_features_in_ == 2
     assert model.classes_.tolist() == ["no", "yes"]
     assert set(model.predict(frame.head())) <= {"no", "yes"}
-    assert model.predict_proba(frame).shape == (2000, 2)
+    assert model.predict_proba(frame).shape == (300, 2)
 
 
+@pytest.mark.slow
 def test_it_works_as_a_step_and_under_cross_validation(cancer):
     model = make_pipeline(FunctionTransformer(np.sqrt), searching(epsilon=8.0, random_state=0))
     result = cross_validate(model, *cancer, cv=3, return_estimator=True)
@@ -142,6 +149,7 @@ def test_it_works_as_a_step_and_under_cross_validation(cancer):
     assert all(fitted[-1].privacy_spent_.epsilon == 8.0 for fitted in result["estimator"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("storage", [sp.csr_matrix, sp.coo_array, np.asfortranarray, np.ndarray.tolist])
 def test_storage_does_not_matter(storage, cancer):
     X, y = cancer
@@ -149,6 +157,7 @@ def test_storage_does_not_matter(storage, cancer):
     np.testing.assert_array_equal(one.best_estimator_.coef_, other.best_estimator_.coef_)
 
 
+@pytest.mark.slow
 def test_a_pure_search_says_what_it_is_and_protects_groups(cancer):
     model = searching(OutputPerturbationLogisticRegression(), {"alpha": [0.1]}, epsilon=8.0, delta=0.0).fit(*cancer)
     text = model.privacy_spent_.statement()
@@ -165,6 +174,7 @@ def test_replaced_rows(cancer):
     assert "one row is replaced" in model.privacy_spent_.statement()
 
 
+@pytest.mark.slow
 def test_methods_are_those_of_the_best_model(cancer):
     X, y = cancer
     model = searching(epsilon=4.0).fit(X, y)
@@ -192,6 +202,7 @@ def test_nested_parameters():
 # ------------------------------------------------------------------------------------------------ reproducibility
 
 
+@pytest.mark.slow
 def test_a_seed_fixes_everything_however_many_run_at_a_time(cancer):
     space = {"alpha": loguniform(1e-5, 1e-1), "standardize": ["private", None]}
     models = [searching(space=space, random_state=7, n_jobs=jobs).fit(*cancer) for jobs in (None, 1, 2)]
@@ -203,6 +214,7 @@ def test_a_seed_fixes_everything_however_many_run_at_a_time(cancer):
     assert not models[0].best_estimator_.privacy_spent_.private
 
 
+@pytest.mark.slow
 def test_without_a_seed_searches_differ_and_are_private(cancer):
     one, other = (searching(n_jobs=2).fit(*cancer) for _ in range(2))
     assert not np.array_equal(one.best_estimator_.coef_, other.best_estimator_.coef_)
@@ -210,6 +222,7 @@ def test_without_a_seed_searches_differ_and_are_private(cancer):
     assert "NOT PRIVATE" not in one.privacy_spent_.statement()
 
 
+@pytest.mark.slow
 def test_every_run_has_noise_of_its_own(cancer, monkeypatch):
     """With and without a seed; a repeated seed would give the same model twice."""
     for seed in (None, 0):
@@ -264,6 +277,7 @@ def test_every_run_pays_for_its_fit_and_for_its_score(law, books, cancer, monkey
     assert not covers(Budget.of(1.01 * score.budget.epsilon, 0.0))
 
 
+@pytest.mark.slow
 def test_scores_have_the_noise_that_they_pay_for(cancer):
     """Kolmogorov-Smirnov at error probability 1e-6; a score without noise, or with half of it, fails."""
     model = searching(DPGradientDescentClassifier(steps=2, standardize=None), {}, epsilon=1.0, random_state=0)
@@ -294,6 +308,7 @@ def test_the_base_budget_is_what_the_theorem_asks_for():
     assert far + 2 * near == pytest.approx(1.0, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_shares_are_disjoint_and_do_not_look_at_the_data(cancer, monkeypatch):
     seen = []
     original = Run.__call__
@@ -344,6 +359,7 @@ def test_fits_and_scores_see_the_rows_of_their_share_only(monkeypatch):
     assert rows["fit"][0] | scored == set(range(300))
 
 
+@pytest.mark.slow
 def test_the_label_set_is_that_of_all_rows():
     """A class that only few rows have may be missing from a share; whether it is would depend on the data."""
     rng = np.random.default_rng(0)
@@ -418,6 +434,7 @@ def hints_at(model, number):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verbose", [0, 2])
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_nothing_tells_how_many_runs_there_were(verbose, n_jobs, cancer, tmp_path, monkeypatch, capfd, recwarn):
@@ -515,6 +532,7 @@ class Fragile(DPLogisticRegression):
         return super()._learn(X, *rest)
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_is_the_worst_outcome_and_stops_nothing(cancer, monkeypatch):
     monkeypatch.setattr(search, "repetitions", lambda *_: 12)
     for seed in range(3):
@@ -541,6 +559,7 @@ def test_a_search_may_come_to_nothing_and_is_paid_for(why, cancer, tmp_path, mon
         model.predict(cancer[0])
 
 
+@pytest.mark.slow
 def test_poisson_comes_to_nothing_as_often_as_it_should(cancer):
     """exp(-0.5) = 0.61 of 60 searches; beyond 16 and 54 with a probability below 1e-6."""
     X, y = cancer[0][:40], cancer[1][:40]
@@ -583,6 +602,7 @@ def test_a_step_that_cannot_take_the_rows_says_so(cancer):
     assert "no such rows" not in "".join(traceback.format_exception(caught.value)), "it may quote values"
 
 
+@pytest.mark.slow
 def test_doubts_are_told_once(cancer):
     with pytest.warns(UserWarning, match=r"delta=0\.01 is larger than 1/n") as caught:
         searching(delta=0.01, epsilon=9.0).fit(*cancer)
@@ -590,12 +610,13 @@ def test_doubts_are_told_once(cancer):
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        searching(DPSGDClassifier(steps=5), epsilon=30.0).fit(*cancer)
+        searching(DPSGDClassifier(steps=5), epsilon=30.0, n_iter_distribution=TWO_RUNS).fit(*cancer)
 
 
 # ------------------------------------------------------------------------------------------------------- ledgers
 
 
+@pytest.mark.slow
 def test_a_ledger_has_the_whole_search_set_aside(cancer, tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.5, delta=1e-5)
     searching(ledger=ledger).fit(*cancer)
@@ -728,6 +749,7 @@ def test_parameters_are_drawn_independently_with_replacement():
     assert sum((count - 100) ** 2 / 100 for count in pairs.values()) < chi2.isf(1e-6, 8)
 
 
+@pytest.mark.slow
 def test_distributions_and_several_spaces():
     space = Space.of(
         [{"alpha": loguniform(1e-4, 1e-1)}, {"alpha": [5.0], "steps": randint(10, 20)}], DPGradientDescentClassifier()
@@ -747,6 +769,7 @@ def test_twenty_runs_are_the_default():
     assert PrivateSearchCV(DPLogisticRegression(), SPACE).run_budget().delta == pytest.approx(1e-6 / 20)
 
 
+@pytest.mark.slow
 def test_run_budget_is_what_runs_get(cancer):
     model = searching(epsilon=2.0)
     budget = model.run_budget()

@@ -52,6 +52,7 @@ def told(model, *data):
     return said + [f"{warning.category.__name__}: {warning.message}" for warning in caught]
 
 
+@pytest.mark.slow
 @each_storage
 @pytest.mark.parametrize("kind", [int, float, str])
 def test_with_classes_given_nothing_depends_on_which_labels_occur(storage, kind):
@@ -68,6 +69,7 @@ def test_with_classes_given_nothing_depends_on_which_labels_occur(storage, kind)
     assert all("expect little more than chance" in line for line in first), "which follows from sizes"
 
 
+@pytest.mark.slow
 @each_storage
 def test_without_classes_nothing_depends_on_how_often_labels_occur_or_where(storage):
     """Chunks of rows may hold few labels or many."""

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 README = Path(__file__).parents[1] / "README.md"
 
 
+@pytest.mark.slow
 def test_the_first_example_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
     example, report, ledger, past_memory, search = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
     assert README.read_text()[: README.read_text().index(example)].count("\n") + example.count("import") < 30
@@ -44,6 +46,7 @@ def test_both_commands_are_there():
     assert 'pip install ".[test]" && python -m pytest' in text
 
 
+@pytest.mark.slow
 def test_the_mechanism_of_the_extension_guide_passes_its_check():
     guide = (README.parent / "docs" / "extending.md").read_text()
     (example,) = [code for code in re.findall(r"```python\n(.*?)```", guide, re.S) if "MyLaplace" in code]

@@ -20,20 +20,18 @@ def probabilities(law, upto):
     return np.array(weights[:upto]) / sum(weights)
 
 
-@pytest.mark.parametrize(
-    "law",
-    [
-        TruncatedNegativeBinomial(1.0, 0.2),
-        TruncatedNegativeBinomial(0.0, 0.1),
-        TruncatedNegativeBinomial(-0.5, 0.1),
-        TruncatedNegativeBinomial(0.4, 0.3),
-        TruncatedNegativeBinomial(2.3, 0.4),
-        TruncatedNegativeBinomial(3.0, 0.8),
-        Poisson(0.3),
-        Poisson(4.2),
-    ],
-    ids=repr,
-)
+QUICK = [TruncatedNegativeBinomial(0.4, 0.3), Poisson(0.3)]
+LAWS = [
+    TruncatedNegativeBinomial(1.0, 0.2),
+    TruncatedNegativeBinomial(0.0, 0.1),
+    TruncatedNegativeBinomial(-0.5, 0.1),
+    TruncatedNegativeBinomial(2.3, 0.4),
+    TruncatedNegativeBinomial(3.0, 0.8),
+    Poisson(4.2),
+]
+
+
+@pytest.mark.parametrize("law", [*QUICK, *(pytest.param(law, marks=pytest.mark.slow) for law in LAWS)], ids=repr)
 def test_draws_follow_the_law(law):
     """Chi-square at error probability 1e-6 per law, for a fixed seed."""
     bits = SeededBits(0)

@@ -159,6 +159,7 @@ def kinds(n_features, constant):
 CENTRED = Columns(np.full(3, -2.0), np.full(3, 4.0), np.array([1.0, 0.5, 4.0]), np.array([0.25, -0.5, 0.125]))
 
 
+@pytest.mark.slow
 @each_loss
 def test_random_rows_of_all_sizes(loss):
     """Rows over 150 orders of magnitude, plain and centred, dense and sparse, extreme clips, near and far weights."""
@@ -180,9 +181,10 @@ def test_random_rows_of_all_sizes(loss):
     assert largest <= 1
 
 
+@pytest.mark.slow
 @each_loss
 def test_thousands_of_columns_and_scores_that_cancel(loss):
-    rng, p = np.random.default_rng(3), 3000
+    rng, p = np.random.default_rng(3), 2000
     X = np.sign(rng.normal(size=(2, p))) * (1 + rng.random((2, p)) * 1e-9)
     rows = ArrayRows(X, labels(loss, rng, 2), RowMap(n_classes=loss.n_classes, fit_intercept=False))
     for kind in kinds(p, False)[1::3]:
@@ -208,6 +210,7 @@ def reached(n, loss, at, **options):
     return largest
 
 
+@pytest.mark.slow
 def test_a_bound_of_plain_sums_that_is_too_small_would_be_noticed():
     """A third of it where equal rows lie at the corner and a margin's rounding is all there is.
 
@@ -220,6 +223,7 @@ def test_a_bound_of_plain_sums_that_is_too_small_would_be_noticed():
     assert 1 / 50 < reached(300, Logistic(), 1.5, clip=0.3) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [1.0, 30.0, 1000.0])
 def test_a_bound_of_tilted_sums_that_is_too_small_would_be_noticed(tilt):
     """A 1000th of it, at two kinds of rows whose losses are large and whose weights are alike: these move a mean most.
@@ -230,7 +234,7 @@ def test_a_bound_of_tilted_sums_that_is_too_small_would_be_noticed(tilt):
     rows = ArrayRows(np.where(np.arange(n) % 2 == 0, 0.5, -0.5)[:, None], np.ones(n))
     for loss in (Logistic(), HuberHinge()):
         what = TiltedSum(loss, n, 2, clip=1.0, longest=1.0, penalty=3 * n / far, tilt=tilt)
-        for near, away in np.random.default_rng(5).uniform(0.9, 1, (200, 2)):
+        for near, away in np.random.default_rng(5).uniform(0.9, 1, (80, 2)):
             w = np.array([[near * 0.1 / tilt], [-far * away]])
             largest = max(largest, part_of_bound(what, rows, w))
     assert 1 / 1000 < largest <= 1
@@ -248,6 +252,7 @@ def test_a_bound_under_attack_that_is_too_small_would_be_noticed(norm):
     assert 1 / 128 < largest <= 1
 
 
+@pytest.mark.slow
 def test_lengths_of_a_million_weights_are_covered():
     """NumPy adds the squares of columns side by side one after the other: errors grow with their number, not its root.
 

@@ -39,6 +39,7 @@ STORAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk_rows", [None, 777])
 @pytest.mark.parametrize("storage", STORAGES)
 @pytest.mark.filterwarnings("ignore:overflow encountered:RuntimeWarning:scipy")
@@ -73,6 +74,7 @@ def test_row_order_does_not_matter():
     assert np.array_equal(_sums(X, y), _sums(X[order], y[order]))
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_does_not_matter():
     X, y = _example(100_000, 60)
     sums = []
@@ -242,6 +244,7 @@ def test_softmax_sums_do_not_depend_on_chunks():
     assert np.array_equal(*sums)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 9, 17, 64])
 def test_rows_one_by_one_give_the_same_bits_for_any_number_of_classes(n_classes):
     """NumPy adds 8 or more numbers in another order when an array has a single row."""
@@ -262,6 +265,7 @@ def test_very_wide_rows_give_the_same_bits_on_dense_and_sparse_storage():
     assert np.array_equal(ArrayRows(X, y).total(query), ArrayRows(sp.csr_matrix(X), y).total(query))
 
 
+@pytest.mark.slow
 def test_guards_survive_optimised_python():
     """``python -O`` strips assert statements; the guards of the core are not among them."""
     code = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract import each_sampled
+from contract import SHORT, each_sampled
 
 import dpsk.solvers.sampled as sampled_module
 from dpsk import DPLineSearchClassifier, DPSGDClassifier
@@ -15,6 +15,7 @@ from dpsk.privacy import ZCDP, GaussianDP, RenyiDP
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
 
 
+@pytest.mark.slow
 @each_sampled
 def test_the_order_follows_from_public_facts_and_is_fixed_before_the_fit(Estimator, cancer):
     X, y = cancer
@@ -28,6 +29,7 @@ def test_the_order_follows_from_public_facts_and_is_fixed_before_the_fit(Estimat
     )  # less budget, a larger order
 
 
+@pytest.mark.slow
 @each_sampled
 def test_the_guarantee_is_the_limit_at_that_order(Estimator, cancer):
     report = Estimator(epsilon=1.5, delta=1e-5).fit(*cancer).privacy_spent_
@@ -43,6 +45,7 @@ def test_the_guarantee_is_the_limit_at_that_order(Estimator, cancer):
         report.epsilon_for_group(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "currency"), [(DPLineSearchClassifier, ZCDP()), (DPSGDClassifier, GaussianDP())], ids=["BLGD", "SGD"]
 )
@@ -61,6 +64,7 @@ def test_the_plan_is_made_once_for_equal_parameters(cancer):
     assert sampled_module._planned_currency.cache_info().misses == 1
 
 
+@pytest.mark.slow
 @each_sampled
 @pytest.mark.parametrize("sampling", ["poisson", "without-replacement"])
 def test_nothing_in_a_model_depends_on_how_many_rows_a_batch_held(Estimator, sampling, cancer, monkeypatch):
@@ -75,6 +79,7 @@ def test_nothing_in_a_model_depends_on_how_many_rows_a_batch_held(Estimator, sam
     monkeypatch.setattr(Batch, "measure", spy)
     reports = []
     options = {"fallback": True, "candidates": 4} if Estimator is DPLineSearchClassifier else {}
+    options |= SHORT[Estimator]
     for seed in range(3):
         model = Estimator(epsilon=3.0, sampling=sampling, random_state=seed, **options).fit(*cancer)
         reports.append((model.evaluations_, model.privacy_spent_))
@@ -84,6 +89,7 @@ def test_nothing_in_a_model_depends_on_how_many_rows_a_batch_held(Estimator, sam
         assert report == reports[0][1]
 
 
+@pytest.mark.slow
 def test_evaluations_are_counted_in_passes(cancer):
     model = DPSGDClassifier(steps=30, sampling_rate=0.2).fit(*cancer)
     assert model.evaluations_ == pytest.approx({"gradient": 6.0})
@@ -93,12 +99,14 @@ def test_evaluations_are_counted_in_passes(cancer):
     assert model.evaluations_ == pytest.approx({"gradient": 5.0, "losses": 80.0})  # 15 candidates and staying
 
 
+@pytest.mark.slow
 @each_sampled
 def test_batches_must_hold_a_row(Estimator, cancer):
     with pytest.raises(ValueError, match=r"sampling_rate=0\.001 of 569 rows leaves batches empty: set it to .* 1\.0"):
         Estimator(sampling_rate=1e-3, standardize="private").fit(*cancer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "huber_hinge"])
 @each_sampled
 def test_every_loss_for_two_classes_and_for_several(Estimator, loss, cancer, iris):
@@ -126,6 +134,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_of_the_line_search_learns(name, cancer):
     model = DPLineSearchClassifier(epsilon=20.0, random_state=0, **OPTIONS[name]).fit(*cancer)
@@ -134,6 +143,7 @@ def test_every_option_of_the_line_search_learns(name, cancer):
     assert 0 < report.charged <= report.limit
 
 
+@pytest.mark.slow
 def test_the_paper_s_first_price_is_in_its_own_words(cancer):
     X, y = np.tile(cancer[0], (10, 1)), np.tile(cancer[1], 10)
     model = DPLineSearchClassifier(
@@ -142,12 +152,14 @@ def test_the_paper_s_first_price_is_in_its_own_words(cancer):
     assert model.fit(X, y).score(X, y) > 0.85
 
 
+@pytest.mark.slow
 def test_adam_and_sgd_learn(cancer):
     for options in ({}, {"optimizer": "adam", "learning_rate": 0.05}, {"sampling_rate": 1.0}, {"average": 1e-9}):
         model = DPSGDClassifier(epsilon=10.0, random_state=0, **options).fit(*cancer)
         assert model.score(*cancer) > 0.85, options
 
 
+@pytest.mark.slow
 @each_sampled
 def test_a_huge_column_does_not_stop_the_others_with_standardize(Estimator, cancer):
     X = cancer[0].copy()
@@ -156,6 +168,7 @@ def test_a_huge_column_does_not_stop_the_others_with_standardize(Estimator, canc
     assert model.score(X, cancer[1]) > 0.8
 
 
+@pytest.mark.slow
 @each_sampled
 def test_standardised_sparse_rows_in_many_chunks(Estimator):
     """Chunks of 8,192 centred sparse rows are joined to batches; dense rows, which are not, give the same bits."""
@@ -168,17 +181,20 @@ def test_standardised_sparse_rows_in_many_chunks(Estimator):
     np.testing.assert_array_equal(sparse.coef_, dense.coef_)
 
 
+@pytest.mark.slow
 def test_a_run_that_spends_itself_in_searches_warns(cancer):
     with pytest.warns(UserWarning, match=r"of 200 planned updates were made: .*standardize='private'"):
         DPLineSearchClassifier(candidates=1, step_max=1e4, random_state=0).fit(*cancer)
 
 
+@pytest.mark.slow
 @each_sampled
 def test_too_few_rows_for_an_epsilon_are_noticed(Estimator, cancer):
     with pytest.warns(UserWarning, match="expect little more than chance"):
         Estimator(epsilon=0.01).fit(*cancer)
 
 
+@pytest.mark.slow
 def test_the_learning_rate_follows_the_optimizer(cancer):
     def rate(**options):
         return plan_of(DPSGDClassifier(**options), Unknown()).solver.learning_rate
@@ -195,6 +211,7 @@ def test_steps_that_are_taken_anyway_may_not_grow_without_end(cancer):
         DPLineSearchClassifier(alpha=10.0, candidates=1, fallback=True).fit(*cancer)
 
 
+@pytest.mark.slow
 def test_several_classes_whose_gradients_are_mostly_clipped():
     """The search has to look at the objective of clipped gradients; on the plain one hardly a step passes."""
     rng = np.random.default_rng(0)

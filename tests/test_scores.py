@@ -69,11 +69,12 @@ def layouts(X):
     yield "CSR with zeros", with_zeros
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
 def test_a_row_has_the_same_scores_alone_and_in_any_company(seed, tmp_path):
-    """A thousand models in all, 40 a seed: every row alone, in other company, other places and other storages."""
+    """300 models in all, 30 a seed: every row alone, in other company, other places and other storages."""
     rng = np.random.default_rng(seed)
-    for _ in range(40):
+    for _ in range(30):
         n, d = int(rng.integers(1, 40)), int(rng.choice([1, 2, 3, 5, 8, 17, 100]))
         K = int(rng.choice([1, 3, 8, 11]))
         X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-3, 4, (n, 1))

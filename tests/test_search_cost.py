@@ -135,6 +135,7 @@ def test_training_sets_may_lack_classes():
         assert search_cost(GridSearchCV(model, ALPHAS, cv=KFold(3)), **sizes).composition == composition
 
 
+@pytest.mark.slow
 def test_sampled_fits_add_up_as_they_are():
     cost = search_cost(GridSearchCV(DPSGDClassifier(epsilon=0.1), {"steps": [50, 100]}, cv=KFold(5)))
     assert (cost.epsilon, cost.delta, cost.composition) == (0.9, 9e-6, "basic")

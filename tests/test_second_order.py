@@ -34,12 +34,14 @@ SOLVERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_passes_check_solver(name):
     solver = replace(SOLVERS[name], eps_g=0.01)
     check_solver(solver, budget=budget_of(solver), large_epsilon=1e4)
 
 
+@pytest.mark.slow
 def test_it_passes_check_solver_with_several_classes():
     check_solver(SecondOrder(eps_g=0.01), loss=OneVsRest(Logistic(), 3), n_classes=3, large_epsilon=1e4)
 
@@ -213,6 +215,7 @@ def test_short_steps_are_those_of_the_paper_and_the_last_iterate_is_the_point_th
 # ------------------------------------------------------------------------------------------------------ certificates
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Sigmoid()], ids=repr)
 @pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(0.5)], ids=["all rows", "batches"])
 def test_certificates_are_true(loss, sampling):
@@ -236,6 +239,7 @@ def test_certificates_are_true(loss, sampling):
     assert held >= 12
 
 
+@pytest.mark.slow
 def test_the_error_of_a_noisy_gradient_is_what_the_certificate_says():
     """The distance of the noisy from the true gradient, over many seeds: below the bound, and above a third of it."""
     X, y = classified()

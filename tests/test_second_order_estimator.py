@@ -29,6 +29,7 @@ def rows():
     return X, np.where(y, "yes", "no")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "sigmoid"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_learns(method, loss, rows):
@@ -71,6 +72,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_learns(name, rows):
     model = DPSecondOrderClassifier(10.0, random_state=0, **OPTIONS[name]).fit(*rows)

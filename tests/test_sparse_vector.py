@@ -153,6 +153,7 @@ def laplace_searches():
     return found
 
 
+@pytest.mark.slow
 def test_no_search_with_laplace_noise_exceeds_its_renyi_price(laplace_searches):
     for case, (worst, _) in laplace_searches.items():
         assert (worst <= 1 + ROUNDING).all(), case
@@ -204,6 +205,7 @@ def test_the_laplace_price_is_the_smallest_of_three_bounds_each_of_which_is_need
 SIGMAS = [(1.0, 1.0), (1.0, 2**0.5), (3.0, 1.0), (5.0, 7.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigmas", SIGMAS)
 @pytest.mark.parametrize("length", [1, 2, 6, 50])
 def test_no_search_with_gaussian_noise_exceeds_its_price(sigmas, length):
@@ -317,6 +319,7 @@ def p_value(counts, probabilities):
     return chisquare(counts, expected * (counts.sum() / expected.sum())).pvalue
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize(
     ("epsilon", "bound", "values", "length"),
@@ -330,18 +333,19 @@ def p_value(counts, probabilities):
 )
 def test_samples_follow_the_exact_distribution_and_no_other_strength(noise, epsilon, bound, values, length):
     mechanism = AboveThreshold(epsilon, length, noise)
-    counts = sample(mechanism, values, linf(bound), 8000)
+    counts = sample(mechanism, values, linf(bound), 5000)
     assert p_value(counts, exact(mechanism, values, bound)) > ERROR
     for factor in (2 / 3, 3 / 2):
         assert p_value(counts, exact(replace(mechanism, epsilon=epsilon * factor), values, bound)) < ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 def test_threshold_and_values_have_the_noise_that_is_charged(noise):
     """Neither is confused with the other: with the two scales exchanged the test rejects."""
     mechanism = AboveThreshold(1.0, 12, noise)
     values, bound = [-100] * 12, 40.0
-    counts = sample(mechanism, values, linf(bound), 10_000)
+    counts = sample(mechanism, values, linf(bound), 6000)
     scales = [math.ceil(bound / s) for s in mechanism._strengths]
     assert p_value(counts, on_integers(values, *scales, noise)) > ERROR
     assert p_value(counts, on_integers(values, *scales[::-1], noise)) < ERROR
@@ -488,13 +492,14 @@ def in_parts(mechanism, values, parts, sensitivity, bits):
     return mechanism.length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("parts", [[1, 2, 3, 4], [2], [0, 3, 3]], ids=str)
 def test_a_search_in_parts_has_the_same_distribution(noise, parts):
     """One threshold for all parts: with a new one for each, long searches would fire more often (and cost more)."""
     mechanism, values, bound = AboveThreshold(1.0, 5, noise), [-60, -30, -60, -30, 0], 40.0
     bits = SeededBits(5)
-    counts = np.bincount([in_parts(mechanism, values, parts, linf(bound), bits) for _ in range(6000)], minlength=6)
+    counts = np.bincount([in_parts(mechanism, values, parts, linf(bound), bits) for _ in range(3000)], minlength=6)
     assert p_value(counts, exact(mechanism, values, bound)) > ERROR
 
 

@@ -37,17 +37,20 @@ def check_distribution(sample, cdf):
         assert kstest(sample * factor, cdf).pvalue < ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 5, 30])
 @pytest.mark.parametrize(("epsilon", "bound"), [(0.5, 2.0**20), (2.0, 2.0**30)])
 def test_the_norm_is_gamma_distributed(d, epsilon, bound):
     """Shape d and scale l2/epsilon."""
-    check_distribution(np.linalg.norm(draw(d, 8000, epsilon, bound), axis=1), gamma(d).cdf)
+    check_distribution(np.linalg.norm(draw(d, 4000, epsilon, bound), axis=1), gamma(d).cdf)
 
 
+@pytest.mark.slow
 def test_one_dimension_is_laplace():
     check_distribution(draw(1)[:, 0], laplace.cdf)
 
 
+@pytest.mark.slow
 def test_the_marginal_in_three_dimensions():
     """The density exp(-||z||)/(8 pi), integrated over two coordinates: (1 + |t|) exp(-|t|)/4."""
 
@@ -61,10 +64,11 @@ def test_the_marginal_in_three_dimensions():
     check_distribution(noise @ np.array([2.0, -1.0, 2.0]) / 3, cdf)  # and along any other direction
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [2, 3, 10])
 def test_the_direction_is_uniform(d):
     """Each squared coordinate is Beta distributed, each sign a fair coin, and so in a rotated frame."""
-    n = 20_000
+    n = 10_000
     noise = draw(d, n)
     direction = noise / np.linalg.norm(noise, axis=1)[:, None]
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(d, d)))[0]
@@ -85,6 +89,7 @@ def test_a_direction_that_is_not_uniform_is_seen():
     assert kstest(corners[:, 0] ** 2, beta(0.5, 1).cdf).pvalue < ERROR
 
 
+@pytest.mark.slow
 def test_norm_and_direction_are_independent():
     """Rank correlation of the norm with each coordinate of the direction and with its size."""
     noise = draw(3)
@@ -154,6 +159,7 @@ def enclosed(known, digits, size):
         return [x * length for x in normal]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_intervals_hold_the_noise_of_every_continuation(size):
     """Both kinds: floats from 52 digits, decimals from 116; extreme digits among them."""

@@ -384,6 +384,7 @@ def test_standardised_rows_have_mean_zero_and_nearly_one_spread():
     np.testing.assert_allclose(mapped.std(axis=0), columns.place(X).std(axis=0) ** 0.15, rtol=0.06)
 
 
+@pytest.mark.slow
 def test_means_have_the_noise_that_was_paid_for():
     """400 releases of 12 means, with spread clip/(mu n); 5.5 deviations: error probability below 1e-6."""
     X, repeats = example(200), 400

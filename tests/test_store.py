@@ -118,6 +118,7 @@ def test_what_remains_can_be_asked_for_and_no_more(currency, path):
     fit(ledger, rest, charges=ANYTHING)
 
 
+@pytest.mark.slow
 def test_sums_are_exact(path):
     """Amounts of very different size: a sum of floats loses the small ones."""
     ledger = PrivacyLedger(path, epsilon=1e6, delta=0.5)
@@ -261,6 +262,7 @@ def test_an_end_that_cannot_be_recorded_loses_neither_the_fit_nor_the_reservatio
 # ----------------------------------------------------------------------------------------------- the outer filter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("currency", ["rho", "mu**2"])
 def test_all_that_was_ever_charged_stays_within_the_limit(currency, path):
     """The proof of settling, run: fits that overlap, charge as they like, and end early or late."""
@@ -538,6 +540,7 @@ def drive(*arguments):
     return result.stdout
 
 
+@pytest.mark.slow
 def test_eight_processes_at_once_spend_exactly_the_budget(path):
     """400 fits of 0.1 want 40, and 30 is there."""
     ledger = PrivacyLedger(path, epsilon=30.0, delta=1e-3)
@@ -553,6 +556,7 @@ def test_eight_processes_at_once_spend_exactly_the_budget(path):
     ledger.statement()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_everything_that_it_drew_counted(tmp_path):
     """200 kills at random moments: of fits that only charge, and of whole fits of an estimator."""
     printed = drive("kill", tmp_path, 200)

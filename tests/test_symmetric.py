@@ -34,6 +34,7 @@ def test_noise_is_symmetric():
     assert not np.array_equal(sample[:, 0], sample[:, 1]), "blocks have noise of their own"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [2 / 3, 1.0, 3 / 2])
 def test_it_is_the_same_in_every_direction_of_the_space_of_symmetric_matrices(factor):
     """<E, D> for symmetric D of Frobenius norm 1 has the standard deviation l2/mu, whatever D; 2/3 and 3/2 are told
@@ -53,6 +54,7 @@ def test_it_is_the_same_in_every_direction_of_the_space_of_symmetric_matrices(fa
         assert kstest(sample[:, 0, 2] / sigma * math.sqrt(2), "norm").pvalue > ALLOWED
 
 
+@pytest.mark.slow
 def test_entries_are_independent_within_a_block_and_between_blocks():
     """Correlations of 4,000 independent pairs exceed 6.8/sqrt(4000) with probability below 1e-11 each."""
     entries = noise(blocks=(2,))[..., *np.triu_indices(3)].reshape(4000, 12)
@@ -66,6 +68,7 @@ def test_spectral_noise_is_what_the_issue_promises():
     assert abs(largest.mean() / math.sqrt(2 * 54) - 1) < 0.1
 
 
+@pytest.mark.slow
 def test_it_passes_check_mechanism():
     zero, along = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)
     along[0, 1] = along[1, 0] = math.floor(1024 / math.sqrt(2))
@@ -85,6 +88,7 @@ class LessOffTheDiagonal(SymmetricGaussian):
         return value + diagonal + (noisy - value - diagonal) / math.sqrt(2)
 
 
+@pytest.mark.slow
 def test_check_mechanism_catches_too_little_noise_off_the_diagonal():
     along = np.zeros((2, 2), dtype=np.int64)
     along[0, 1] = along[1, 0] = math.floor(1024 / math.sqrt(2))

@@ -52,6 +52,7 @@ def test_check_rows_catches(what):
         check_rows(make)
 
 
+@pytest.mark.slow
 def test_check_solver_accepts_an_honest_solver():
     check_solver(NoisyDescent())
     check_solver(NoisyDescent(), n_classes=3)

@@ -93,6 +93,7 @@ def test_a_large_tilt_is_the_largest_loss():
 # ------------------------------------------------------------------------------ how far one row moves the minimum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tilt", [0.01, 0.1, 0.5, 1.0, 2.0, 5.0])
 @pytest.mark.parametrize("n", [5, 50, 1000, 10_000])
 def test_the_bound_is_never_exceeded(n, tilt):
@@ -347,6 +348,7 @@ def test_what_rounding_would_hide_is_refused():
 # ---------------------------------------------------------------------------------------------- the same bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_every_storage_chunking_and_order_gives_the_same_bits(loss, columns, tmp_path):

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract import PURE, each_estimator
+from contract import PURE, SHORT, each_estimator
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
@@ -30,7 +30,6 @@ from dpsk import (
     DPAGDLogisticRegression,
     DPGradientDescentClassifier,
     DPLinearSVC,
-    DPLineSearchClassifier,
     DPLogisticRegression,
     DPSecondOrderClassifier,
     DPSGDClassifier,
@@ -46,8 +45,6 @@ from dpsk.privacy import Budget
 from dpsk.privacy.costs import PureCost
 from dpsk.testing import check_company, check_twins, extreme_rows
 from dpsk.testing.replay import replayed
-
-SHORT = {DPSGDClassifier: {"steps": 20}, DPLineSearchClassifier: {"splits": 10}}
 
 rng = np.random.default_rng(0)
 X = np.round(rng.uniform(size=(30, 3)), 3)
@@ -85,11 +82,13 @@ def sparse():
 # ------------------------------------------------------------------------------------------------------ estimators
 
 
+@pytest.mark.slow
 @each_estimator
 def test_a_fit_to_dense_rows_tells_nothing_of_an_extreme_one(Estimator):
-    check_twins(fit_of(Estimator), X, TWO, rows=extreme_rows(X, TWO))
+    check_twins(fit_of(Estimator), X, TWO, rows=extreme_rows(X, TWO), streams=2)
 
 
+@pytest.mark.slow
 @each_estimator
 def test_nor_one_to_sparse_rows_with_a_dense_one_or_a_label_that_was_not_seen(Estimator):
     rows, labels = sparse()
@@ -98,6 +97,7 @@ def test_nor_one_to_sparse_rows_with_a_dense_one_or_a_label_that_was_not_seen(Es
     check_twins(fit_of(Estimator, classes=[*np.unique(labels), "none of them"]), rows, labels, rows=extreme, streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "storage"),
     [
@@ -126,6 +126,7 @@ def test_nor_does_any_storage(Estimator, storage, tmp_path):
     check_twins(fit, single, TWO, rows=some_of(single, TWO), streams=2)
 
 
+@pytest.mark.slow
 def test_nor_do_rows_on_dask():
     da = pytest.importorskip("dask.array")
 
@@ -148,11 +149,13 @@ OPTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("Estimator", "options"), OPTIONS)
 def test_nor_do_settings_that_treat_rows_otherwise(Estimator, options):
-    check_twins(fit_of(Estimator, **options), X, TWO, rows=some_of(X, TWO))
+    check_twins(fit_of(Estimator, **options), X, TWO, rows=some_of(X, TWO), streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPAGDLogisticRegression])
 def test_a_label_among_many_is_not_warned_about(Estimator):
     """scikit-learn warns where labels are more than half as many as rows, which one row decides."""
@@ -194,6 +197,7 @@ def pipeline(last, *, unknown="ignore"):
     return make_pipeline(make_column_transformer((encoder, [1]), (FunctionTransformer(to_unit), [0])), last)
 
 
+@pytest.mark.slow
 @TABLES
 def test_a_pipeline_with_public_settings_tells_nothing(table):
     def fit(X, y):
@@ -204,6 +208,7 @@ def test_a_pipeline_with_public_settings_tells_nothing(table):
     check_twins(fit, table, TWO, rows=some_of(table, TWO, *names))
 
 
+@pytest.mark.slow
 def test_a_grid_search_tells_nothing_but_its_scores():
     """Its scores are not private. They move with the fits that they are of."""
 
@@ -218,6 +223,7 @@ def test_a_grid_search_tells_nothing_but_its_scores():
     check_twins(fit, X, TWO, rows=some_of(X, TWO), streams=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [X, FRAME], ids=["array", "pipeline"])
 def test_a_private_search_tells_nothing(table):
     def search(X, y):
@@ -261,6 +267,7 @@ def test_a_private_score_counts_a_row_that_the_model_refuses_as_wrong(Estimator)
     check_twins(scoring(model), X, TWO, rows=extreme_rows(X, TWO) | no_number(X), streams=2)
 
 
+@pytest.mark.slow
 @TABLES
 @pytest.mark.parametrize("unknown", ["error", "ignore"])
 def test_and_one_that_a_step_refuses(table, unknown):
@@ -444,10 +451,12 @@ def temporary():
         pass
 
 
+@pytest.mark.slow
 def test_the_honest_fit_is_not_taken_for_a_leak():
     check_twins(planted(lambda released, X, y: None), X, TWO)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_planted_leak_is_found(name):
     leak, said = LEAKS[name]
