@@ -42,7 +42,8 @@ def integer(default: int | None, low: int = 1) -> Any:
 
 def choice(default: str | None, *choices: str, or_none: bool = False) -> Any:
     """Return a field for one of these words."""
-    return checked(default, bound(require_choice, choices=choices), or_none=or_none)
+    check = bound(require_choice, choices=choices, or_none=or_none or default is None)
+    return checked(default, check, or_none=or_none)
 
 
 def clip(default: float | None) -> Any:
@@ -80,10 +81,11 @@ def require_number(
         raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
 
 
-def require_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless ``value`` is one of ``choices``."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
+def require_choice(name: str, value: Any, choices: tuple[str, ...], *, or_none: bool = False) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``, or None where that is allowed."""
+    if not (or_none and value is None) and (not isinstance(value, str) or value not in choices):
+        none = "None or " if or_none else ""
+        raise ValueError(f"{name}={value!r} must be {none}one of {', '.join(map(repr, choices))}")
 
 
 def require_flag(name: str, value: Any) -> None:

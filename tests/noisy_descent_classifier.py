@@ -6,6 +6,7 @@ from dpsk.encodings import LinearEncoding
 from dpsk.estimators import LossNamed, Plan, PrivateClassifier, Probabilities, l2_of, with_parameters_of
 from dpsk.objectives import Linear
 from dpsk.privacy import Budget, GaussianDP
+from dpsk.requirements import require_stable_steps
 
 
 class NoisyDescentClassifier(Probabilities, PrivateClassifier):
@@ -18,6 +19,7 @@ class NoisyDescentClassifier(Probabilities, PrivateClassifier):
     _described_by = (NoisyDescent,)
 
     def _plan(self, facts):
+        require_stable_steps("step_size", self.step_size, self.alpha)  # steps along the penalty must not grow
         return Plan(
             solver=with_parameters_of(self, NoisyDescent),
             objective=Linear(LossNamed("log_loss"), l2_of(self)),

@@ -19,6 +19,7 @@ from contract import (
     ADAPTIVE,
     ESTIMATORS,
     ONCE,
+    OUTSIDE,
     PERTURBING,
     PURE,
     SAMPLED,
@@ -50,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more th
 
 
 @pytest.mark.slow
-@parametrize_with_checks([Estimator(**SHORT.get(Estimator, {})) for Estimator in ESTIMATORS])
+@parametrize_with_checks([Estimator(**SHORT.get(Estimator, {})) for Estimator in [*ESTIMATORS, *OUTSIDE]])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -428,7 +429,7 @@ BAD = {
 
 def bad_cases():
     """Every estimator with every case whose parameters it has; delta = 0 is what some are for."""
-    for Estimator, (case, (parameters, message)) in itertools.product(ESTIMATORS, BAD.items()):
+    for Estimator, (case, (parameters, message)) in itertools.product([*ESTIMATORS, *OUTSIDE], BAD.items()):
         if Estimator in SECOND_ORDER and "sampling" in parameters:
             parameters = {**parameters, "method": "opt-b"}
         if set(parameters) <= set(Estimator().get_params()) and not (case == "delta zero" and Estimator in PURE):
@@ -742,7 +743,7 @@ def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer
     assert 0 < model.privacy_spent_.charged <= model.privacy_spent_.limit
     labels = {release.label for release in model.privacy_spent_.releases}
     assert labels <= {
-        *("gradient", "losses") * (Estimator in ADAPTIVE),
+        *("gradient", "losses") * (Estimator in [*ADAPTIVE, *OUTSIDE]),
         *("row norms", "magnitudes", "positions", "moments", "gradient") * (Estimator in STANDARDISING),
         *("batch", "gradient and search", "gradient again", "search again") * (Estimator in SAMPLED),
         *("row norms", "magnitudes", "positions", "moments", "minimum") * (Estimator in ONCE),
