@@ -38,9 +38,8 @@ class Gaussian(Mechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.3)
-    The value is a vector of integers, so rounding the noise equals rounding the noisy value: this is post-processing
-    of the continuous Gaussian mechanism, drawn exactly. It is mu-GDP (Dong, Roth & Su 2022) and (mu^2/2)-zCDP (Bun &
-    Steinke 2016) for every value and every l2 sensitivity, adaptively composed or not.
+    mu-GDP (Dong, Roth & Su 2022) and (mu^2/2)-zCDP (Bun & Steinke 2016) for every l2 sensitivity. The value is a vector
+    of integers, so this is exactly the continuous Gaussian mechanism, rounded.
     """
 
     mu: float
@@ -70,12 +69,8 @@ class SymmetricGaussian(Mechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.4)
-    Replacing A by (A + A^T)/2 is an orthogonal projection, so neighbours' matrices stay within the l2 (Frobenius)
-    sensitivity. The map of a symmetric S to the vector of S_jj and sqrt(2) S_jk, j < k, keeps that norm; N(0, sigma^2)
-    in each of its entries is the Gaussian mechanism, mu-GDP. What is released is computed from that vector: S_jj,
-    rounded, and sqrt(2) times an entry: 2 S_jk = A_jk + A_kj with noise of standard deviation sqrt(2) sigma, rounded
-    and halved. Both are integers before the noise, so rounding the noise is rounding what it was added to. sqrt(2)
-    sigma is rounded up to an integer, which adds noise to these entries.
+    mu-GDP for the l2 (Frobenius) sensitivity. Off the diagonal A_jk + A_kj gets noise of standard deviation
+    sqrt(2) sigma, rounded up to an integer, and is halved.
     """
 
     mu: float
@@ -119,8 +114,7 @@ class Laplace(PureMechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.5)
-    P(k)/P(k + c) <= exp(|c|/scale) for discrete Laplace noise, so the ratio of two neighbouring output probabilities
-    is at most exp(l1/scale) <= exp(epsilon): epsilon-DP (Ghosh, Roughgarden & Sundararajan 2012).
+    epsilon-DP (Ghosh, Roughgarden & Sundararajan 2012).
     """
 
     norm = "l1"

@@ -35,14 +35,9 @@ class AboveThreshold(Mechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.8 to 4.10)
-    Laplace: epsilon-DP (Dwork & Roth 2014; Chen & Lee 2020, Theorem 1). Moving the threshold and the value that
-    fires by integers of at most linf and 2*linf maps the noise of one data set to that of its neighbour, and discrete
-    Laplace noise pays exp(1/scale) per step, so the proof is unchanged on the grid. Its Renyi curve:
-    :class:`~dpsk.privacy.LaplaceThresholdCost`.
-
-    Gaussian: post-processing of ``length`` Gaussian releases, and the coupling above; noise rounded to integers is
-    post-processing of continuous noise because values are integers. A single value gets one noise of both variances.
-    :class:`~dpsk.privacy.GaussianThresholdCost`.
+    Laplace: epsilon-DP (Dwork & Roth 2014; Chen & Lee 2020, Theorem 1). Gaussian: mu-GDP, with a mu that grows with
+    ``length``; a single value gets one noise of both variances. Renyi curves:
+    :class:`~dpsk.privacy.LaplaceThresholdCost` and :class:`~dpsk.privacy.GaussianThresholdCost`.
     """
 
     epsilon: float

@@ -171,17 +171,12 @@ class _ThresholdCost:
 class LaplaceThresholdCost(_Pure, _ThresholdCost):
     """Above-threshold with (discrete) Laplace noise: (threshold + 2 * query)-DP, over at most ``length`` queries.
 
-    ``threshold`` and ``query`` are the sensitivity over the scale of the two noises. The pure cost is classical (Dwork
-    & Roth 2014) and independent of the length; :meth:`rdp` is the best of three bounds:
-
-    * that of pure DP;
-    * couple the threshold with one that is shifted by the sensitivity, which costs threshold-DP; given the threshold,
-      the probability of every outcome changes by a factor of at most e^(2 query), since after the shift queries that
-      did not fire are less likely to fire (Zhu & Wang 2020);
-    * all queries answered one by one, each query-DP, and only the first hit kept.
-
-    On a coarse grid discrete Laplace noise is randomised response, so nothing sharper than pure DP holds for a part.
-    Theorem 2 of Chen & Lee (2020) would be sharper; its proof has a gap (docs/departures.md).
+    The pure cost is classical (Dwork & Roth 2014) and independent of the length. :meth:`rdp` is the best of three
+    bounds: that of pure DP; a shift of the threshold, given which every outcome changes by a factor of at most e^(2
+    query) (Zhu & Wang 2020); all queries answered one by one. On a coarse grid discrete Laplace noise is randomised
+    response, so nothing sharper than pure DP holds for a part. Theorem 2 of Chen & Lee (2020) would be sharper; its
+    proof has a gap
+    (docs/departures.md).
     """
 
     @property
@@ -200,11 +195,9 @@ class LaplaceThresholdCost(_Pure, _ThresholdCost):
 class GaussianThresholdCost(_ThresholdCost):
     """Above-threshold with Gaussian noise, over at most ``length`` queries.
 
-    ``threshold`` and ``query`` are the sensitivity over the standard deviations of the two noises. One query compares
-    one Gaussian of both variances with 0. More queries never cost more than to answer all of them with the query noise
-    alone, which is ``sqrt(length) * query``-GDP. :meth:`rdp` also has the coupling bound, with
-    log(length + 1)/(order - 1).
-    Theorem 3 of Chen & Lee (2020), without a term that grows with the length, is false: tests hold a counterexample.
+    One query compares one Gaussian of both variances with 0. More queries never cost more than to answer all of them
+    with the query noise alone, which is ``sqrt(length) * query``-GDP. :meth:`rdp` also has the coupling bound, with
+    log(length + 1)/(order - 1). Theorem 3 of Chen & Lee (2020), without a term that grows with the length, is false.
     """
 
     @property

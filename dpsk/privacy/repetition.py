@@ -2,12 +2,7 @@
 
 A *run* Q is repeated K times, independently, with a random K. The whole outcome of the run with the highest score is
 shown (ties are decided at random), or "nothing" if K is 0. The guarantee of Q covers everything in an outcome, score
-and parameters included (Liu & Talwar 2019; Papernot & Steinke 2022).
-
-Notation of the proofs below: p and q are the distributions of Q under two neighbours; T_p(y) is the probability that a
-run beats the outcome y under p, with random ties, and F_p = 1 - T_p;
-f is the generating function of K, f(s) = E s^K. The best
-of K runs has the density p(y) f'(F_p(y)), because E K F^(K-1) = f'(F).
+and parameters included (Liu & Talwar 2019; Papernot & Steinke 2022). Proofs: docs/guarantees.md, 11.1 to 11.4.
 """
 
 from __future__ import annotations
@@ -96,15 +91,8 @@ class TruncatedNegativeBinomial(Law):
     ----------------
     (docs/guarantees.md, 11.2)
     Let runs be (a, b)-DP with (1 - gamma) b <= gamma (e^a - 1), and (e, d)-DP. Then the best of K is
-    (e + (1 + eta) a, d * E K)-DP. *Proof.* f'(s) = f'(1) ((1 - (1 - gamma) s)/gamma)^-(1 + eta), which grows with s,
-    and f'(1) = E K. Whichever outcomes y beats are an event, so T_q <= e^a T_p + b, hence
-
-        1 - (1 - gamma) F_q = gamma + (1 - gamma) T_q <= e^a (gamma + (1 - gamma) T_p) = e^a (1 - (1 - gamma) F_p),
-
-    that is f'(F_p) <= e^((1 + eta) a) f'(F_q). So the hockey-stick divergence at e + (1 + eta) a is at most the
-    integral of f'(F_p) max(0, p - e^e q) <= E K * d. QED. This is the route of Koskela, Redberg & Wang (2024); b = 0
-    gives the (2 + eta) e of pure DP (Papernot & Steinke 2022), whose Renyi bound is looser where d > 0 (tests,
-    benchmarks/results/search.md).
+    (e + (1 + eta) a, d * E K)-DP (by the route of Koskela, Redberg & Wang 2024). b = 0 gives the (2 + eta) e of pure DP
+    (Papernot & Steinke 2022).
     """
 
     eta: float = 1.0
@@ -187,21 +175,13 @@ class Poisson(Law):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 11.3)
-    f'(s) = mean * e^(mean (s - 1)). Let runs be (a, b)-DP, so that T_q <= e^a T_p + b. Then, for every outcome and
-    with v = e^(-mean T_p),
+    Let runs be (a, b)-DP, p and q the distributions of a run under two neighbours, H(r) the integral of max(0, p - r
+    q), c = 1/(e^a - 1), R = e^(e - mean b + a), and psi(r) = (1 - e^-a) r^(1 + c) R^-c. Then the hockey-stick
+    divergence of the best of K at e is at most
 
-        p f'(F_p) - e^e q f'(F_q) <= mean * q * (v p/q - e^(e - mean b) v^(e^a)),
+        mean * integral from 0 to R of psi''(r) H(r) dr.
 
-    which is at most mean * q * psi(p/q), the largest value over v in [0, 1]: with R = e^(e - mean b + a) that is
-    psi(r) = (1 - e^-a) r^(1 + c) R^-c for r <= R, c = 1/(e^a - 1), and r - R e^-a beyond. psi is convex, psi(0) =
-    psi'(0) = 0, so the hockey-stick divergence at e is at most
-
-        mean * integral from 0 to R of psi''(r) H(r) dr,     H(r) = integral of max(0, p - r q).
-
-    ("Nothing", with the chance e^-mean under both neighbours, adds 0.) H is convex, and bounds on the profile of a run
-    are points above it: (e^u, d), and by exchanging neighbours (e^-u, 1 - e^-u + e^-u d). So it lies below the lines
-    between such points. Every (a, b) among the bounds gives an inequality, and the best is taken. QED. The Renyi bound
-    of Papernot & Steinke (2022) is about as large, and needs runs whose Renyi divergence is known.
+    The bounds that a run keeps give lines above H. The best (a, b) among them is taken.
     """
 
     mean: float = 10.0

@@ -33,28 +33,16 @@ class PrivacyLedger:
     -----------------
     (docs/guarantees.md, 12.2 to 12.7)
     Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
-    each row, whatever was chosen on the way and in which order, also while fits run at the same time. Proof:
+    each row, whatever was chosen on the way and in which order, also while fits run at the same time (Rogers, Roth,
+    Ullman & Vadhan 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022; Haney et al. 2023):
 
-    * *Total.* An account holds, as an exact rational number, the sum of the caps of open fits and of what closed fits
-      counted at the end. A transaction adds a cap only if the sum stays within the limit, and is on disk before the fit
-      touches data; sums are lowered in two cases only, below. So the sum of all caps is at most the limit, surely.
-    * *Caps.* A fit is itself a filter with its cap as the limit (:class:`~dpsk.privacy.Ledger`), so that it is one
-      mechanism of at most that amount. Amounts that are chosen as one goes, within a limit fixed beforehand, compose
-      like amounts fixed beforehand: for (epsilon, delta) added up (Rogers, Roth, Ullman & Vadhan 2016), for rho
-      (Feldman & Zrnic 2021, at every order) and for mu**2 (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023).
-      That mechanisms overlap in time changes nothing (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu & Zhang 2023).
-    * *Settling.* A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it
-      charged: it can charge no more (:meth:`~dpsk.privacy.Ledger.close`), and what was charged follows from what was
-      released. View each of its releases as a mechanism of its own. The sum of all prices ever charged is at every
-      moment at most the sum in the account, hence within the limit, so the filter theorem applies to the releases
-      directly. For other fits no such sum exists: sampled batches, pure epsilon, privacy loss distributions and
-      everything under "basic" keep the whole cap.
-    * *Returning.* A fit that ended before its own filter charged anything drew nothing; whether it does depends on
-      parameters and public facts only.
-    * *Disjoint data sets.* Let it be fixed and public which data set a row belongs to. Two neighbours then differ in
-      one row of one data set, and what is computed from the others, given what was released before, has the same
-      distribution under both. So only the releases from that one data set count, for each data set its own account,
-      and a fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
+    * An account holds the sum of the caps of open fits and of what closed fits counted at the end. A transaction adds a
+      cap only if the sum stays within the limit, and is on disk before the fit touches data.
+    * A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it charged. Others
+      keep the whole cap: sampled batches, pure epsilon, privacy loss distributions and everything under "basic".
+    * A fit that ended before it charged anything drew nothing and counts for nothing.
+    * If it is fixed and public which data set a row belongs to, each disjoint data set has an account of its own, and a
+      fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
 
     The guarantee is ``epsilon`` and ``delta``, not what is counted so far: how much that is may depend on the data.
 
