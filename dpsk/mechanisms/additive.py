@@ -32,7 +32,19 @@ def noise_scale(sensitivity: float, strength: float) -> int:
 
 
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
+class _GaussianNoise(Mechanism):
+    """A mechanism whose strength is its mu."""
+
+    mu: float
+    norm = "l2"
+
+    @property
+    def cost(self) -> GaussianCost:
+        return GaussianCost(self.mu)
+
+
+@dataclass(frozen=True)
+class Gaussian(_GaussianNoise):
     """The Gaussian mechanism on the integer grid: N(0, sigma^2), sigma >= (l2 sensitivity)/mu, rounded per entry.
 
     Formal guarantees
@@ -41,13 +53,6 @@ class Gaussian(Mechanism):
     mu-GDP (Dong, Roth & Su 2022) and (mu^2/2)-zCDP (Bun & Steinke 2016) for every l2 sensitivity. The value is a vector
     of integers, so this is exactly the continuous Gaussian mechanism, rounded.
     """
-
-    mu: float
-    norm = "l2"
-
-    @property
-    def cost(self) -> GaussianCost:
-        return GaussianCost(self.mu)
 
     def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
         super().check(sensitivity, shape)
@@ -60,7 +65,7 @@ class Gaussian(Mechanism):
 
 
 @dataclass(frozen=True)
-class SymmetricGaussian(Mechanism):
+class SymmetricGaussian(_GaussianNoise):
     """The Gaussian mechanism for symmetric matrices: one in the last two axes, or several, each with its own noise.
 
     It releases the symmetric part with noise of variance sigma^2 on the diagonal and sigma^2/2 off it, the same on both
@@ -72,13 +77,6 @@ class SymmetricGaussian(Mechanism):
     mu-GDP for the l2 (Frobenius) sensitivity. Off the diagonal A_jk + A_kj gets noise of standard deviation
     sqrt(2) sigma, rounded up to an integer, and is halved.
     """
-
-    mu: float
-    norm = "l2"
-
-    @property
-    def cost(self) -> GaussianCost:
-        return GaussianCost(self.mu)
 
     def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
         super().check(sensitivity, shape)

@@ -93,7 +93,7 @@ def _check(*, epsilon: float | None = None, delta: float | None = None, **parame
     if delta is not None and not 0 < delta < 1:
         raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 for this conversion")
     if delta is not None:
-        require_stateable(1.0, delta)
+        require_stateable(1.0 if epsilon is None else epsilon, delta)
     for name, value in parameters.items():
         if not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} must be a finite number >= 0")
@@ -161,7 +161,6 @@ def paper_mu(epsilon: float, delta: float) -> float:
     _check(epsilon=epsilon, delta=delta)
     if epsilon == math.inf:
         return math.inf
-    require_stateable(epsilon, delta)
     c2 = math.log(2 * (math.sqrt(16 * delta + 1) + 1) / (16 * delta))
     if not c2 >= 0:
         raise ValueError(f"delta={delta!r} is too large for this formula: it is for delta < 1/2")
@@ -180,7 +179,6 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP."""
     _check(epsilon=epsilon, delta=delta)
-    require_stateable(epsilon, delta)
     return largest_within(lambda mu: gaussian_delta(epsilon, mu), delta)
 
 
@@ -234,7 +232,6 @@ def zcdp_epsilon(delta: float, rho: float) -> float:
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the largest rho for which ``zcdp_delta(epsilon, rho) <= delta``."""
     _check(epsilon=epsilon, delta=delta)
-    require_stateable(epsilon, delta)
     return largest_within(lambda rho: zcdp_delta(epsilon, rho), delta)
 
 
@@ -247,7 +244,6 @@ def paper_rho(epsilon: float, delta: float) -> float:
     _check(epsilon=epsilon, delta=delta)
     if epsilon == math.inf:
         return math.inf
-    require_stateable(epsilon, delta)
     log_inverse = -math.log(delta)
     return down((epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))) ** 2)
 

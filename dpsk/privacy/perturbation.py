@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from . import conversions
-from .costs import Cost, positive_integer
+from .costs import Cost, positive, positive_integer
 from .currencies import needs_delta, single_row_only
 from .rounding import LEAST, up
 
@@ -56,26 +56,13 @@ class PerturbedMinimaCost:
     log_determinant: float
     n_minima: int = 1
     replaced: bool = False
+    epsilon = rho = mu = math.inf
+    """At small orders the determinant costs more than any multiple of the order."""
 
     def __post_init__(self) -> None:
         for name in ("strength", "shift", "log_determinant"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{name}={value!r} must be a positive finite number")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "n_minima", positive_integer("n_minima", self.n_minima))
-
-    @property
-    def epsilon(self) -> float:
-        return math.inf
-
-    @property
-    def rho(self) -> float:
-        return math.inf  # at small orders the determinant costs more than any multiple of the order
-
-    @property
-    def mu(self) -> float:
-        return math.inf
 
     @property
     def mu_squared(self) -> float:

@@ -235,15 +235,21 @@ class Poisson(Law):
             budget = budget_of(of_a_run, self._part(delta))
             return tuple(Within(u, budget.currency.delta(budget.limit, u)) for u in at)
 
-        low, high = 0.5 * epsilon, epsilon
-        while self.delta(bounds(low), epsilon) > delta:
-            low, high = 0.5 * low, low
-            if low < 1e-6 * epsilon:
-                raise ValueError(f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon")
-        while high > low * (1 + 1e-6):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(bounds(middle), epsilon) <= delta else (low, middle)
-        return bounds(low)
+        error = f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon"
+        return bounds(_largest(lambda of_a_run: self.delta(bounds(of_a_run), epsilon) <= delta, epsilon, error))
+
+
+def _largest(fits: Callable[[float], bool], upper: float, error: str) -> float:
+    """Return the largest number below ``upper`` that fits, to a millionth; raise ValueError if only tiny ones do."""
+    low, high = 0.5 * upper, upper
+    while not fits(low):
+        low, high = 0.5 * low, low
+        if low < 1e-6 * upper:
+            raise ValueError(error)
+    while high > low * (1 + 1e-6):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _number(name: str, value: Any) -> float:
@@ -303,15 +309,8 @@ class BestOf:
         """Return the largest epsilon up to ``upper``, to a millionth, whose budgets are all covered."""
         if self.covers(*budgets_of(upper)):
             return upper
-        low, high = upper / 2, upper
-        while not self.covers(*budgets_of(low)):
-            low, high = low / 2, low
-            if low < 1e-6 * upper:
-                raise ValueError(f"no epsilon keeps the bounds of a run of {self.law!r}: raise epsilon, or make fewer")
-        while high > low * (1 + 1e-6):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.covers(*budgets_of(middle)) else (low, middle)
-        return low
+        error = f"no epsilon keeps the bounds of a run of {self.law!r}: raise epsilon, or make fewer"
+        return _largest(lambda epsilon: self.covers(*budgets_of(epsilon)), upper, error)
 
     def price(self, cost: object) -> float:
         return 1.0 if cost == self.cost else math.inf

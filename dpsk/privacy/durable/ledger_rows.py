@@ -38,19 +38,9 @@ def identify(db: sqlite3.Connection) -> str:
 
 
 def write_terms(db: sqlite3.Connection, terms: Terms) -> None:
-    db.execute(
-        "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            repr(terms.epsilon),
-            repr(terms.delta),
-            terms.currency,
-            str(terms.limit.main),
-            terms.adjacency,
-            json.dumps(terms.disjoint),
-            terms.allow_nonprivate,
-            now(),
-        ),
-    )
+    budget = repr(terms.epsilon), repr(terms.delta), terms.currency, str(terms.limit.main)
+    rest = terms.adjacency, json.dumps(terms.disjoint), terms.allow_nonprivate, now()
+    db.execute("INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*budget, *rest))
     db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (ALL,)])
 
 

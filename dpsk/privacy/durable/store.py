@@ -106,19 +106,21 @@ class PrivacyLedger:
             "disjoint": disjoint if disjoint is None or isinstance(disjoint, str) else tuple(disjoint),
             "allow_nonprivate": allow_nonprivate,
         }
-        may_create = create or (create is None and not (epsilon is None and delta is None))
-        if may_create and (create or not os.path.exists(self._path)):
-            terms = Terms.fixed(**given)
-            with created(self._path, self._timeout) as db:
-                if db is not None:
-                    write_terms(db, terms)
-                    identify(db)
-                elif create:
-                    raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
+        has_budget = epsilon is not None or delta is not None
+        if create or (create is None and has_budget and not os.path.exists(self._path)):
+            self._create(Terms.fixed(**given), refuse_existing=bool(create))
         self.terms().require(self._path, **given)
         if self._identity is None:  # the ledger of an older version: a file that cannot be written stays without a name
             with suppress(LedgerError), self._writing():
                 pass
+
+    def _create(self, terms: Terms, *, refuse_existing: bool) -> None:
+        with created(self._path, self._timeout) as db:
+            if db is not None:
+                write_terms(db, terms)
+                identify(db)
+            elif refuse_existing:
+                raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
 
     def _bind(self, path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> Self:
         self._path, self._datasets, self._timeout, self._identity = path, datasets, timeout, identity
@@ -212,22 +214,12 @@ class PrivacyLedger:
             amount = self._require_fit(db, terms, budget, label, adjacency, private)
             for name in self._accounts(terms):
                 set_account(db, name, account(db, name) + amount)
-            token = uuid.uuid4().hex
+            token, main, delta = uuid.uuid4().hex, str(amount.main), str(amount.delta)
+            promise = (math.inf, 0.0) if budget is None else (budget.epsilon, budget.delta)
             db.execute(
                 "INSERT INTO fits (token, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, "
                 "state, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
-                (
-                    token,
-                    label,
-                    json.dumps(self._datasets),
-                    private,
-                    repr(math.inf if budget is None else budget.epsilon),
-                    repr(0.0 if budget is None else budget.delta),
-                    str(amount.main),
-                    str(amount.main),
-                    str(amount.delta),
-                    now(),
-                ),
+                (token, label, json.dumps(self._datasets), private, *map(repr, promise), main, main, delta, now()),
             )
         return Reservation(self, token, budget, private, terms)
 
@@ -308,21 +300,10 @@ class PrivacyLedger:
             if on and names and not set(names) & set(on):
                 continue
             set_aside = Amount(Fraction(reserved), Fraction(fit_delta) if terms.currency == "basic" else Fraction(0))
-            spends.append(
-                Spend(
-                    number,
-                    label,
-                    names,
-                    bool(private),
-                    float(epsilon),
-                    float(fit_delta),
-                    terms.as_dict(set_aside if private else NOTHING),
-                    terms.as_dict(Amount(Fraction(main), Fraction(delta))),
-                    state,
-                    started,
-                    ended,
-                )
-            )
+            held = terms.as_dict(set_aside if private else NOTHING)
+            counted = terms.as_dict(Amount(Fraction(main), Fraction(delta)))
+            of_fit = number, label, names, bool(private), float(epsilon), float(fit_delta)
+            spends.append(Spend(*of_fit, held, counted, state, started, ended))
         return spends
 
     def statement(self) -> str:
