@@ -102,8 +102,8 @@ def permutation(n: int, bits: Bits) -> Integers:
 def poisson_sample(n: int, rate: float, bits: Bits) -> Integers:
     """Return which of 0, ..., n - 1 are kept, each independently with probability exactly ``rate`` < 1, in order.
 
-    Fair bits first remove half of the indices at a time, while each still has a probability of at least ``rate``; bit i
-    of each row of bits decides about index i. A last coin then brings the probability of the rest down to the rate.
+    Fair bits remove half of the indices at a time, while each still has a probability of at least ``rate``. A last coin
+    brings the probability of the rest down to the rate.
     """
     chance, alive = Fraction(rate), np.full(-(-n // 8), 255, dtype=np.uint8)
     while chance <= Fraction(1, 2) and chance > Fraction(1, 2**10):

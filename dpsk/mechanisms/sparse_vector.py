@@ -1,7 +1,7 @@
 """Above-threshold: the first of several noisy values that reaches a noisy zero.
 
-The price does not grow with the number of values that stay below. It is paid when the search is opened, whichever
-value fires. Values are given all at once, as one sealed vector, or a few at a time to an :class:`OpenSearch`.
+The price is paid when the search is opened, whichever value fires. Values are given all at once, as one sealed vector,
+or a few at a time to an :class:`OpenSearch`.
 """
 
 from __future__ import annotations
@@ -93,11 +93,9 @@ class OpenSearch(Mechanism):
     """An :class:`AboveThreshold` that was paid for and gets a few values at a time, until one fires.
 
     :meth:`dpsk.data.PrivateData.open` makes one. Each release returns the index of the first given value that fires, or
-    the number of given values if none does. The noisy threshold stays the same. So values after the first that fires
-    need not be computed.
+    the number of given values if none does. So values after the first that fires need not be computed.
 
-    Formal guarantee: that of the mechanism, whose values may be chosen adaptively: the same threshold, fresh noise for
-    each of at most ``length`` values, nothing after the first that fires (docs/guarantees.md, 4.8 to 4.10).
+    Formal guarantee: that of the mechanism, whose values may be chosen adaptively (docs/guarantees.md, 4.8 to 4.10).
     """
 
     norm = "linf"

@@ -6,12 +6,10 @@ Three kinds of functions, named ``<currency>_<result>``:
 
 * ``..._delta(epsilon, parameter)`` is the smallest delta the theorem in its docstring proves;
 * ``..._epsilon(delta, parameter)`` is the smallest epsilon with that delta;
-* ``gaussian_mu(epsilon, delta)`` and ``zcdp_rho(epsilon, delta)`` calibrate: the largest parameter whose delta
-  does not exceed the one asked for.
+* ``gaussian_mu(epsilon, delta)`` and ``zcdp_rho(epsilon, delta)`` return the largest parameter with that delta.
 
-What is returned is a bound in spite of floating point: a delta, an epsilon and a price are rounded up, a strength down
-(:mod:`dpsk.privacy.rounding`). A delta is that of ``(1 + MARGIN) * parameter`` at ``(1 - MARGIN) * epsilon``, rounded
-up. Inverses are found by root search and moved until this delta is kept: ``zcdp_delta(e, zcdp_rho(e, d)) <= d``.
+All are bounds in spite of floating point (:mod:`dpsk.privacy.rounding`). A delta is that of ``(1 + MARGIN) *
+parameter`` at ``(1 - MARGIN) * epsilon``, rounded up. Inverses are moved until this delta is kept.
 """
 
 from __future__ import annotations
@@ -267,8 +265,8 @@ def rdp_delta(orders: Sequence[float], values: Sequence[float], epsilon: float) 
     """Return delta(epsilon) of a mechanism with Renyi divergence ``values[i]`` at ``orders[i]``.
 
     Theorem (Canonne, Kamath & Steinke 2020): the bound of :func:`zcdp_delta` with ``a*rho`` replaced by the
-    divergence at a, at the best of the given orders. Here the order may be chosen afterwards, because the curve belongs
-    to one fixed mechanism. For a curve that was filled adaptively this is not sound: fix one order beforehand.
+    divergence at a, at the best of the given orders. The curve must belong to one fixed mechanism: for one that was
+    filled adaptively this is not sound.
     """
     _check(epsilon=epsilon)
     _check_orders(orders, values)

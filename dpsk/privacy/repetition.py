@@ -69,10 +69,9 @@ class Law(ABC):
         ``budget_of(epsilon, delta)`` is the budget of a typical run with this promise; any choice is sound.
         """
 
+    @abstractmethod
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
         """Return the (epsilon, delta) at which to begin to look for the budget of a run, given those of the search."""
-        del bounds
-        return epsilon, delta
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,7 @@ def identity(db: sqlite3.Connection) -> str | None:
 
 
 def identify(db: sqlite3.Connection) -> str:
-    """Give the ledger a random name and return it.
-
-    The table stands beside those that older versions know, so they can go on writing to the same file.
-    """
+    """Give the ledger a random name and return it. Older versions ignore its table, so they can go on writing."""
     name = uuid.uuid4().hex
     db.execute("CREATE TABLE identity (name TEXT NOT NULL)")
     db.execute("INSERT INTO identity VALUES (?)", (name,))

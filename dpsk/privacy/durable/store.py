@@ -25,9 +25,9 @@ from .terms import NOTHING, Amount, Spend, Terms
 class PrivacyLedger:
     """One privacy budget for everything that is done with the same data, kept in a file.
 
-    Hand it to estimators as ``ledger=``. Clones, threads, processes, notebooks and later sessions that use the same
-    file share the budget: each fit sets its whole cap aside before it touches the data, or raises
-    :class:`~dpsk.BudgetExhausted` and draws nothing. A crash leaves what was set aside counted.
+    Hand it to estimators as ``ledger=``. Clones, threads, processes and later sessions that use the same file share the
+    budget: each fit sets its whole cap aside before it touches the data, or raises :class:`~dpsk.BudgetExhausted` and
+    draws nothing. A crash leaves what was set aside counted.
 
     Formal guarantees
     -----------------
@@ -168,11 +168,7 @@ class PrivacyLedger:
 
     @property
     def identity(self) -> str | None:
-        """The random name that the ledger got when it was created. A new ledger has another name.
-
-        None for a handle that has not looked at the file yet, and for a file of an older version that cannot be
-        written.
-        """
+        """The random name of the ledger; None before a look at the file, or for one of an older version (read-only)."""
         return self._identity
 
     @property
@@ -258,8 +254,7 @@ class PrivacyLedger:
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the ledger into another file. Copying it by other means while this process uses it would undo its locks.
 
-        A backup knows nothing of the fits that were recorded after it was made: where one has to be restored, they
-        count as well.
+        A backup knows nothing of later fits: where it has to be restored, they count as well.
         """
         copy = _as_path(path)
         if os.path.exists(copy):
