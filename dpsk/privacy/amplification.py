@@ -94,7 +94,8 @@ def without_replacement_rdp(order: int, rate: float, curve: Curve, epsilon: floa
     """Return the Renyi divergence on a sample without replacement of a release with this *replace-one* curve.
 
     Theorem (Wang, Balle & Kasiviswanathan 2019), for integer orders; ``epsilon`` is the pure cost of the release, inf
-    if it has none. Also where neighbours differ by a row that leaves, since another row takes its place in the sample.
+    if it has none. It needs the curve of replaced rows even where neighbours differ by a row that leaves: another row
+    takes its place in the sample.
     """
     if rate == 1:
         return curve(order)
