@@ -15,16 +15,7 @@ from ..privacy.costs import BoundedRangeCost
 from .additive import noise_scale
 from .mechanism import Mechanism, PureMechanism, Sensitivity
 from .randomness import Bits
-from .samplers import (
-    Floats,
-    Integers,
-    Refine,
-    bernoulli_exp,
-    discrete_laplace,
-    exactly,
-    permutation,
-    uniform_below,
-)
+from .samplers import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, permutation, uniform_below
 
 
 def _reach(sensitivity: Sensitivity) -> float:

@@ -47,8 +47,8 @@ class PerturbedMinimaCost:
 
     where dG is the profile of Gaussian DP, and a corner chooses for each minimum one of the Gaussian losses that bound
     the change of b: none or the whole strength, and for a replaced row also either of its gradients, at half the
-    strength. Every mu_c^2 includes the square of the shift. (Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith & Thakurta
-    2012; close to Redberg, Koskela & Wang 2023.)
+    strength. Every mu_c^2 includes the square of the shift. (Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith &
+    Thakurta 2012; close to Redberg, Koskela & Wang 2023.)
     """
 
     strength: float
