@@ -32,16 +32,8 @@ def noise_scale(sensitivity: float, strength: float) -> int:
 
 
 @dataclass(frozen=True)
-class Gaussian(Mechanism):
-    """The Gaussian mechanism on the integer grid: N(0, sigma^2), sigma >= (l2 sensitivity)/mu, rounded per entry.
-
-    Formal guarantees
-    -----------------
-    (docs/guarantees.md, 4.3)
-    The value is a vector of integers, so rounding the noise equals rounding the noisy value: this is post-processing
-    of the continuous Gaussian mechanism, drawn exactly. It is mu-GDP (Dong, Roth & Su 2022) and (mu^2/2)-zCDP (Bun &
-    Steinke 2016) for every value and every l2 sensitivity, adaptively composed or not.
-    """
+class _GaussianNoise(Mechanism):
+    """A mechanism whose strength is its mu."""
 
     mu: float
     norm = "l2"
@@ -49,6 +41,18 @@ class Gaussian(Mechanism):
     @property
     def cost(self) -> GaussianCost:
         return GaussianCost(self.mu)
+
+
+@dataclass(frozen=True)
+class Gaussian(_GaussianNoise):
+    """The Gaussian mechanism on the integer grid: N(0, sigma^2), sigma >= (l2 sensitivity)/mu, rounded per entry.
+
+    Formal guarantees
+    -----------------
+    (docs/guarantees.md, 4.3)
+    mu-GDP (Dong, Roth & Su 2022) and (mu^2/2)-zCDP (Bun & Steinke 2016) for every l2 sensitivity. The value is a vector
+    of integers, so this is exactly the continuous Gaussian mechanism, rounded.
+    """
 
     def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
         super().check(sensitivity, shape)
@@ -61,7 +65,7 @@ class Gaussian(Mechanism):
 
 
 @dataclass(frozen=True)
-class SymmetricGaussian(Mechanism):
+class SymmetricGaussian(_GaussianNoise):
     """The Gaussian mechanism for symmetric matrices: one in the last two axes, or several, each with its own noise.
 
     It releases the symmetric part with noise of variance sigma^2 on the diagonal and sigma^2/2 off it, the same on both
@@ -70,20 +74,9 @@ class SymmetricGaussian(Mechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.4)
-    Replacing A by (A + A^T)/2 is an orthogonal projection, so neighbours' matrices stay within the l2 (Frobenius)
-    sensitivity. The map of a symmetric S to the vector of S_jj and sqrt(2) S_jk, j < k, keeps that norm; N(0, sigma^2)
-    in each of its entries is the Gaussian mechanism, mu-GDP. What is released is computed from that vector: S_jj,
-    rounded, and sqrt(2) times an entry: 2 S_jk = A_jk + A_kj with noise of standard deviation sqrt(2) sigma, rounded
-    and halved. Both are integers before the noise, so rounding the noise is rounding what it was added to. sqrt(2)
-    sigma is rounded up to an integer, which adds noise to these entries.
+    mu-GDP for the l2 (Frobenius) sensitivity. Off the diagonal A_jk + A_kj gets noise of standard deviation
+    sqrt(2) sigma, rounded up to an integer, and is halved.
     """
-
-    mu: float
-    norm = "l2"
-
-    @property
-    def cost(self) -> GaussianCost:
-        return GaussianCost(self.mu)
 
     def check(self, sensitivity: Sensitivity, shape: tuple[int, ...] | None = None) -> None:
         super().check(sensitivity, shape)
@@ -119,8 +112,7 @@ class Laplace(PureMechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.5)
-    P(k)/P(k + c) <= exp(|c|/scale) for discrete Laplace noise, so the ratio of two neighbouring output probabilities
-    is at most exp(l1/scale) <= exp(epsilon): epsilon-DP (Ghosh, Roughgarden & Sundararajan 2012).
+    epsilon-DP (Ghosh, Roughgarden & Sundararajan 2012).
     """
 
     norm = "l1"

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..privacy.conversions import largest_within
 from ..privacy.costs import Cost, PureCost
+from ..privacy.costs import positive as positive
 from ..privacy.currencies import Currency
 from .randomness import Bits
 from .samplers import Integers
@@ -91,10 +92,3 @@ class PureMechanism(Mechanism):
     @property
     def cost(self) -> PureCost:
         return PureCost(self.epsilon)
-
-
-def positive(name: str, value: float) -> float:
-    """Return ``value`` as a Python float; raise ValueError unless it is positive and finite."""
-    if not (isinstance(value, int | float | np.floating | np.integer) and value > 0 and math.isfinite(value)):
-        raise ValueError(f"{name}={value!r} must be a positive finite number")
-    return float(value)

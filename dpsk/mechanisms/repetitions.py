@@ -13,8 +13,8 @@ from .samplers import coins
 def repetitions(law: Law, bits: Bits) -> int:
     """Return one draw of the number of runs, with exactly the probabilities of the law.
 
-    Coins with rational probabilities draw it, because the probabilities of these laws are rational numbers up to a
-    common factor. The number of runs is secret: nothing except the runs may depend on it.
+    The probabilities are rational up to a common factor, so coins draw it. It is secret: only the runs may depend on
+    it.
     """
     if isinstance(law, Poisson):
         # a sum of Poisson numbers with means of at most 1/2, which are what rejection below is quick for

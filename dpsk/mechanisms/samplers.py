@@ -2,12 +2,8 @@
 
 One primitive is the base of everything here: a coin that shows heads with probability ``exp(-x)``. It compares 53
 uniform bits with the floating-point exponential. If the two are so close that rounding could change the result, more
-bits are drawn and rational arithmetic decides. So each decision is the one that infinitely many bits would give.
-
-Mironov (2012) shows what goes wrong otherwise; Canonne, Kamath & Steinke (2020) build exact discrete noise from this
-coin; Karney (2016) samples an exact normal deviate by integer part and fraction.
-
-Proofs: docs/guarantees.md, 4.1 and 4.2.
+bits are drawn and rational arithmetic decides. Mironov (2012) shows what goes wrong otherwise. Proofs:
+docs/guarantees.md, 4.1 and 4.2.
 """
 
 from __future__ import annotations
@@ -106,8 +102,8 @@ def permutation(n: int, bits: Bits) -> Integers:
 def poisson_sample(n: int, rate: float, bits: Bits) -> Integers:
     """Return which of 0, ..., n - 1 are kept, each independently with probability exactly ``rate`` < 1, in order.
 
-    Fair bits first remove half of the indices at a time, while each still has a probability of at least ``rate``; bit i
-    of each row of bits decides about index i. A last coin then brings the probability of the rest down to the rate.
+    Fair bits remove half of the indices at a time, while each still has a probability of at least ``rate``. A last coin
+    brings the probability of the rest down to the rate.
     """
     chance, alive = Fraction(rate), np.full(-(-n // 8), 255, dtype=np.uint8)
     while chance <= Fraction(1, 2) and chance > Fraction(1, 2**10):
@@ -155,8 +151,7 @@ def geometric(n: int, bits: Bits) -> Integers:
 def discrete_laplace(scale: int, n: int, bits: Bits, *, one_sided: bool = False) -> Integers:
     """Return ``n`` integers with P(k) proportional to exp(-|k|/scale); with ``one_sided`` only k >= 0.
 
-    Canonne, Kamath & Steinke (2020), Algorithm 2: k = u + scale*v, with u uniform below ``scale`` and kept with
-    probability exp(-u/scale), v geometric; then a sign, and minus zero is drawn again.
+    Canonne, Kamath & Steinke (2020), Algorithm 2. Minus zero is drawn again.
     """
     _check_scale(scale)
 
@@ -177,11 +172,9 @@ def discrete_laplace(scale: int, n: int, bits: Bits, *, one_sided: bool = False)
 def rounded_gaussian(sigma: int, n: int, bits: Bits) -> Integers:
     """Return ``n`` draws of a continuous N(0, sigma**2), each rounded to the nearest integer.
 
-    The magnitude in units of sigma is j + x. A geometric j proposes, x = (i + f)/sigma is uniform on [0, 1) with an
-    integer i and a fraction f, and the proposal is kept with probability
-    ``exp(-((j-1)**2 + x*(2j + x))/2) = exp(j - (j+x)**2/2 - 1/2)``, so j + x has density proportional to
-    ``exp(-(j+x)**2/2)`` (the principle of Karney 2016). Only the first binary digit of f decides the rounding, so the
-    result is exact. Rounding is post-processing: adding this to a vector of integers is the Gaussian mechanism itself.
+    The magnitude in units of sigma is j + x with a geometric j and a uniform x = (i + f)/sigma on [0, 1), of an integer
+    i and a fraction f. It is kept with probability ``exp(-((j-1)**2 + x*(2j + x))/2)`` (the principle of Karney 2016).
+    Only the first binary digit of f decides the rounding, so the result is exact.
     """
     _check_scale(sigma)
     half = np.uint64(1 << 52)

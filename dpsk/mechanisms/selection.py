@@ -15,16 +15,7 @@ from ..privacy.costs import BoundedRangeCost
 from .additive import noise_scale
 from .mechanism import Mechanism, PureMechanism, Sensitivity
 from .randomness import Bits
-from .samplers import (
-    Floats,
-    Integers,
-    Refine,
-    bernoulli_exp,
-    discrete_laplace,
-    exactly,
-    permutation,
-    uniform_below,
-)
+from .samplers import Floats, Integers, Refine, bernoulli_exp, discrete_laplace, exactly, permutation, uniform_below
 
 
 def _reach(sensitivity: Sensitivity) -> float:
@@ -55,9 +46,8 @@ class ArgMin(Mechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.6)
-    The log-ratios of two neighbouring output distributions lie in an interval of length eta (eta-bounded range):
-    numerators move within an interval of length eta, the common normaliser shifts it. Hence (eta^2/8)-zCDP
-    (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021) and eta-DP (McSherry & Talwar 2007).
+    eta-bounded range, hence (eta^2/8)-zCDP (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021) and eta-DP (McSherry &
+    Talwar 2007).
     """
 
     eta: float
@@ -87,8 +77,7 @@ class PermuteAndFlip(PureMechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.7)
-    epsilon-DP (McKenna & Sheldon 2020). Equal in distribution to adding exponential noise and taking the best (Ding et
-    al. 2021). It is not epsilon-bounded-range, so its zCDP cost is that of pure DP.
+    epsilon-DP (McKenna & Sheldon 2020). It is not epsilon-bounded-range, so its zCDP cost is that of pure DP.
     """
 
     norm = "linf"
@@ -106,16 +95,13 @@ class PermuteAndFlip(PureMechanism):
 class NoisyMin(PureMechanism):
     """NoisyMax of Lee & Kifer (2018), Algorithm 1, applied to the negative scores.
 
-    ``noise="laplace"`` is the general form, ``noise="exponential"`` the one for monotone scores; both have scale
-    reach/epsilon, and exponential noise is *subtracted* from a score that is to be small. (Adding it is not
-    private at this level: with 21 scores and a claimed 0.1 the log-ratio of probabilities reaches 2.)
+    ``noise="laplace"`` is the general form, ``noise="exponential"`` the one for monotone scores. Both have scale
+    reach/epsilon. Exponential noise is *subtracted* from scores: adding it is not private at this level.
 
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.7)
-    epsilon-DP. Fix the noise of all entries but i: i wins when its noise reaches a threshold that neighbours move by at
-    most ``reach``, and P(noise >= t + c) >= exp(-c/scale) * P(noise >= t) for discrete Laplace and geometric noise.
-    Ties go to the lowest index, which is part of the threshold.
+    epsilon-DP, with ties to the lowest index.
     """
 
     noise: str = "laplace"

@@ -1,7 +1,7 @@
 """Above-threshold: the first of several noisy values that reaches a noisy zero.
 
-The price does not grow with the number of values that stay below. It is paid when the search is opened, whichever
-value fires. Values are given all at once, as one sealed vector, or a few at a time to an :class:`OpenSearch`.
+The price is paid when the search is opened, whichever value fires. Values are given all at once, as one sealed vector,
+or a few at a time to an :class:`OpenSearch`.
 """
 
 from __future__ import annotations
@@ -35,14 +35,9 @@ class AboveThreshold(Mechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.8 to 4.10)
-    Laplace: epsilon-DP (Dwork & Roth 2014; Chen & Lee 2020, Theorem 1). Moving the threshold and the value that
-    fires by integers of at most linf and 2*linf maps the noise of one data set to that of its neighbour, and discrete
-    Laplace noise pays exp(1/scale) per step, so the proof is unchanged on the grid. Its Renyi curve:
-    :class:`~dpsk.privacy.LaplaceThresholdCost`.
-
-    Gaussian: post-processing of ``length`` Gaussian releases, and the coupling above; noise rounded to integers is
-    post-processing of continuous noise because values are integers. A single value gets one noise of both variances.
-    :class:`~dpsk.privacy.GaussianThresholdCost`.
+    Laplace: epsilon-DP (Dwork & Roth 2014; Chen & Lee 2020, Theorem 1). Gaussian: mu-GDP, with a mu that grows with
+    ``length``; a single value gets one noise of both variances. Renyi curves:
+    :class:`~dpsk.privacy.LaplaceThresholdCost` and :class:`~dpsk.privacy.GaussianThresholdCost`.
     """
 
     epsilon: float
@@ -98,11 +93,9 @@ class OpenSearch(Mechanism):
     """An :class:`AboveThreshold` that was paid for and gets a few values at a time, until one fires.
 
     :meth:`dpsk.data.PrivateData.open` makes one. Each release returns the index of the first given value that fires, or
-    the number of given values if none does. The noisy threshold stays the same. So values after the first that fires
-    need not be computed.
+    the number of given values if none does. So values after the first that fires need not be computed.
 
-    Formal guarantee: that of the mechanism, whose values may be chosen adaptively: the same threshold, fresh noise for
-    each of at most ``length`` values, nothing after the first that fires (docs/guarantees.md, 4.8 to 4.10).
+    Formal guarantee: that of the mechanism, whose values may be chosen adaptively (docs/guarantees.md, 4.8 to 4.10).
     """
 
     norm = "linf"

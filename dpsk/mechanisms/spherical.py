@@ -33,13 +33,10 @@ class NormGamma(PureMechanism):
     Formal guarantees
     -----------------
     (docs/guarantees.md, 4.11)
-    epsilon-DP by the triangle inequality (Chaudhuri, Monteleoni & Sarwate 2011). The norm is Gamma distributed
-    with shape d and scale l2/epsilon, the direction uniform.
-
-    It is drawn exactly. The value plus real-valued noise lies in one cell of a grid, whose cells are a thousandth of
-    the scale of the noise. This cell is released, which is post-processing. The noise is a function of uniform numbers.
-    Their first binary digits give an interval for the noise. If the interval does not decide the cell, more digits of
-    all numbers are drawn. So the cell is the one that infinitely many digits give: no tail is cut off, and delta is 0.
+    epsilon-DP (Chaudhuri, Monteleoni & Sarwate 2011). The value plus real-valued noise lies in one cell of a grid,
+    whose cells are a thousandth of the scale of the noise, and this cell is released. First binary digits of uniform
+    numbers give an interval for the noise; more are drawn until it decides the cell. So the draw is exact: no tail is
+    cut off, and delta is 0.
     """
 
     norm = "l2"

@@ -19,10 +19,8 @@ class Allowance:
     ----------------
     (docs/guarantees.md, 2.9)
     A run consists of a fit on some rows and a score on the others, each with an allowance of its own; which row is
-    where does not depend on the data. Neighbours differ in one row. If it is a row of the fit, the score is a function
-    of the fitted model, of noise and of rows that are the same for both neighbours; if it is a row of the score, the
-    model has the same distribution under both. So the run keeps every bound that its fit *and* its score keep, each
-    for its own rows, and no sum of them is due (parallel composition, McSherry 2009).
+    where does not depend on the data. It keeps every bound that its fit *and* its score keep, each for its own rows:
+    no sum of them is due (parallel composition, McSherry 2009).
     """
 
     def __init__(self, search: BestOf, *, adjacency: str, private: bool) -> None:

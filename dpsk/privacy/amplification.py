@@ -1,10 +1,7 @@
 """Amplification by sampling: a release costs less if it sees only a secret random part of the rows.
 
-All releases from one batch are priced *together*. It would be wrong to price two of them separately and to add the
-prices: two Gaussian releases with noise s on one batch are one release with noise s/sqrt(2) on it, and its price is
-larger than the sum (at rate 0.1, s = 1 and order 4 the price is 0.982, the sum 0.117).
-
-Theorems and proofs: docs/guarantees.md, 7.1 to 7.7.
+All releases from one batch are priced *together*: the sum of separate prices would be too low. Theorems and proofs:
+docs/guarantees.md, 7.1 to 7.7.
 """
 
 from __future__ import annotations
@@ -36,10 +33,15 @@ _MANY = 2**17
 Curve = Callable[[int], float]
 
 
+def _log_choose(order: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return k = 2..order and the logarithms of C(order, k)."""
+    k = np.arange(2, order + 1)
+    return k, gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+
+
 def _log_binomial(order: int, rate: float) -> np.ndarray:
     """Return log P(Binomial(order, rate) = k) for k = 2..order."""
-    k = np.arange(2, order + 1)
-    choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    k, choose = _log_choose(order)
     log_pmf: np.ndarray = choose + k * math.log(rate) + (order - k) * math.log1p(-rate)
     return log_pmf
 
@@ -64,18 +66,10 @@ def _log_expm1(x: np.ndarray) -> np.ndarray:
 def poisson_rdp(order: int, rate: float, curve: Curve) -> float:
     """Return the Renyi divergence of a release on a Poisson sample, where a *symmetric pair* dominates the release.
 
-    Theorem. Let (P, Q) dominate the release (Zhu, Dong & Wang 2022: no test tells two neighbours' outputs apart better
-    than it tells P from Q), and let an involution that preserves the base measure swap P and Q. If each row is kept
-    independently with probability ``rate`` and neighbours differ by one row that leaves, then for every integer order
-    ``D_a <= log(sum_k C(a, k) (1-rate)^(a-k) rate^k E_Q[(P/Q)^k]) / (a - 1)``, with
-    ``E_Q[(P/Q)^k] = exp((k-1) * curve(k))``.
-
-    Proof. Conditioned on the other rows in the batch, outputs with and without the row are dominated by
-    ((1-rate) Q + rate P, Q); mixing over these rows keeps that, since hockey-stick divergences are jointly convex (Zhu,
-    Dong & Wang 2022). The sum is that pair's divergence. The opposite direction is no larger because of the involution
-    (Mironov, Talwar & Zhang 2019). Pairs of Gaussians are swapped by a reflection, randomised response by exchanging
-    its outcomes, and products of such pairs by both, so adaptive compositions of Gaussian and pure mechanisms are
-    covered jointly, with moments that multiply.
+    For each row kept independently with probability ``rate``, neighbours that differ by one row that leaves, and
+    integer orders (Zhu, Dong & Wang 2022; Mironov, Talwar & Zhang 2019). Some pair (P, Q) must dominate the release,
+    and an involution that preserves the base measure must swap P and Q. Pairs of Gaussians, randomised response and
+    products of these have one, so adaptive compositions of Gaussian and pure mechanisms are covered jointly.
     """
     if rate == 1:
         return curve(order)
@@ -100,13 +94,12 @@ def without_replacement_rdp(order: int, rate: float, curve: Curve, epsilon: floa
     """Return the Renyi divergence on a sample without replacement of a release with this *replace-one* curve.
 
     Theorem (Wang, Balle & Kasiviswanathan 2019), for integer orders; ``epsilon`` is the pure cost of the release, inf
-    if it has none. The curve must be the one of replaced rows, even if neighbours differ by a row that leaves: another
-    row takes its place in the sample.
+    if it has none. It needs the curve of replaced rows even where neighbours differ by a row that leaves: another row
+    takes its place in the sample.
     """
     if rate == 1:
         return curve(order)
-    k = np.arange(2, order + 1)
-    choose = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
+    k, choose = _log_choose(order)
     moments = _moments(order, curve)
     log_terms = choose + k * math.log(rate) + moments
     log_base = math.log(math.expm1(min(epsilon, 700.0))) if epsilon > 0 else -math.inf
@@ -234,8 +227,7 @@ def best_order(
     """Return the currency in which ``times`` batches can be strongest within (epsilon, delta).
 
     ``costs_of(strength)`` returns the costs of the releases on one batch; they grow with the strength. The order is
-    chosen *before* the run, from public facts only. To choose the best of several orders at the end is not a valid
-    filter.
+    chosen *before* the run, from public facts only (docs/guarantees.md, 2.5).
     """
     if not (epsilon > 0 and 0 < delta < 1 and times >= 1):
         raise ValueError(f"epsilon={epsilon!r}, delta={delta!r}, times={times!r}: need > 0, within (0, 1), >= 1")

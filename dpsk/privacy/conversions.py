@@ -6,12 +6,10 @@ Three kinds of functions, named ``<currency>_<result>``:
 
 * ``..._delta(epsilon, parameter)`` is the smallest delta the theorem in its docstring proves;
 * ``..._epsilon(delta, parameter)`` is the smallest epsilon with that delta;
-* ``gaussian_mu(epsilon, delta)`` and ``zcdp_rho(epsilon, delta)`` calibrate: the largest parameter whose delta
-  does not exceed the one asked for.
+* ``gaussian_mu(epsilon, delta)`` and ``zcdp_rho(epsilon, delta)`` return the largest parameter with that delta.
 
-What is returned is a bound in spite of floating point: a delta, an epsilon and a price are rounded up, a strength down
-(:mod:`dpsk.privacy.rounding`). A delta is that of ``(1 + MARGIN) * parameter`` at ``(1 - MARGIN) * epsilon``, rounded
-up. Inverses are found by root search and moved until this delta is kept: ``zcdp_delta(e, zcdp_rho(e, d)) <= d``.
+All are bounds in spite of floating point (:mod:`dpsk.privacy.rounding`). A delta is that of ``(1 + MARGIN) *
+parameter`` at ``(1 - MARGIN) * epsilon``, rounded up. Inverses are moved until this delta is kept.
 """
 
 from __future__ import annotations
@@ -93,7 +91,7 @@ def _check(*, epsilon: float | None = None, delta: float | None = None, **parame
     if delta is not None and not 0 < delta < 1:
         raise ValueError(f"delta={delta!r} must lie strictly between 0 and 1 for this conversion")
     if delta is not None:
-        require_stateable(1.0, delta)
+        require_stateable(1.0 if epsilon is None else epsilon, delta)
     for name, value in parameters.items():
         if not (value >= 0 and math.isfinite(value)):
             raise ValueError(f"{name}={value!r} must be a finite number >= 0")
@@ -117,9 +115,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return delta(epsilon) of a mu-GDP mechanism, for instance the Gaussian mechanism with sigma = Delta/mu.
 
     Theorem (Balle & Wang 2018; Dong, Roth & Su 2022): exactly
-    ``Phi(-epsilon/mu + mu/2) - exp(epsilon) * Phi(-epsilon/mu - mu/2)``. Both terms share the factor
-    ``exp(-a**2/2)``, which is taken out so that their difference keeps its digits; for a small mu the difference is
-    taken by a series.
+    ``Phi(-epsilon/mu + mu/2) - exp(epsilon) * Phi(-epsilon/mu - mu/2)``. The common factor ``exp(-a**2/2)`` is taken
+    out, so that the difference keeps its digits; for a small mu it is taken by a series.
     """
     _check(epsilon=epsilon, mu=mu)
     if mu == 0 or epsilon == math.inf:
@@ -162,7 +159,6 @@ def paper_mu(epsilon: float, delta: float) -> float:
     _check(epsilon=epsilon, delta=delta)
     if epsilon == math.inf:
         return math.inf
-    require_stateable(epsilon, delta)
     c2 = math.log(2 * (math.sqrt(16 * delta + 1) + 1) / (16 * delta))
     if not c2 >= 0:
         raise ValueError(f"delta={delta!r} is too large for this formula: it is for delta < 1/2")
@@ -181,7 +177,6 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu for which every mu-GDP mechanism is (epsilon, delta)-DP."""
     _check(epsilon=epsilon, delta=delta)
-    require_stateable(epsilon, delta)
     return largest_within(lambda mu: gaussian_delta(epsilon, mu), delta)
 
 
@@ -191,10 +186,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def zcdp_delta(epsilon: float, rho: float) -> float:
     """Return a delta for which every rho-zCDP mechanism is (epsilon, delta)-DP.
 
-    Theorem (Canonne, Kamath & Steinke 2020): for every order a > 1,
-    ``delta <= exp((a-1)(a*rho - epsilon)) * (1 - 1/a)**(a-1) / a``; this is the minimum over a. The logarithm is
-    convex in a with derivative ``(2a-1)*rho - epsilon + log(1 - 1/a)``, whose one root is searched in
-    ``log(a-1)``. Any order is a valid bound, so an inexact root can only cost, never leak.
+    Theorem (Canonne, Kamath & Steinke 2020): the minimum over orders a > 1 of
+    ``exp((a-1)(a*rho - epsilon)) * (1 - 1/a)**(a-1) / a``. Its logarithm is convex in a with derivative
+    ``(2a-1)*rho - epsilon + log(1 - 1/a)``, whose one root is searched in ``log(a-1)``.
     """
     _check(epsilon=epsilon, rho=rho)
     if rho == 0 or epsilon == math.inf:
@@ -236,7 +230,6 @@ def zcdp_epsilon(delta: float, rho: float) -> float:
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """Return the largest rho for which ``zcdp_delta(epsilon, rho) <= delta``."""
     _check(epsilon=epsilon, delta=delta)
-    require_stateable(epsilon, delta)
     return largest_within(lambda rho: zcdp_delta(epsilon, rho), delta)
 
 
@@ -249,7 +242,6 @@ def paper_rho(epsilon: float, delta: float) -> float:
     _check(epsilon=epsilon, delta=delta)
     if epsilon == math.inf:
         return math.inf
-    require_stateable(epsilon, delta)
     log_inverse = -math.log(delta)
     return down((epsilon / (math.sqrt(epsilon + log_inverse) + math.sqrt(log_inverse))) ** 2)
 
@@ -273,8 +265,8 @@ def rdp_delta(orders: Sequence[float], values: Sequence[float], epsilon: float) 
     """Return delta(epsilon) of a mechanism with Renyi divergence ``values[i]`` at ``orders[i]``.
 
     Theorem (Canonne, Kamath & Steinke 2020): the bound of :func:`zcdp_delta` with ``a*rho`` replaced by the
-    divergence at a, at the best of the given orders. Here the order may be chosen afterwards, because the curve belongs
-    to one fixed mechanism. For a curve that was filled adaptively this is not sound: fix one order beforehand.
+    divergence at a, at the best of the given orders. The curve must belong to one fixed mechanism: for one that was
+    filled adaptively this is not sound.
     """
     _check(epsilon=epsilon)
     _check_orders(orders, values)
@@ -302,8 +294,8 @@ def rdp_epsilon(orders: Sequence[float], values: Sequence[float], delta: float) 
 def pure_delta(epsilon: float, pure: float) -> float:
     """Return delta(epsilon) of a ``pure``-DP mechanism.
 
-    Theorem (Kairouz, Oh & Viswanath 2015): randomised response dominates every such mechanism, so
-    ``delta = (exp(pure) - exp(epsilon)) / (1 + exp(pure))`` below ``pure`` and 0 from there on.
+    Theorem (Kairouz, Oh & Viswanath 2015): that of randomised response,
+    ``(exp(pure) - exp(epsilon)) / (1 + exp(pure))`` below ``pure`` and 0 from there on.
     """
     _check(epsilon=epsilon, pure=pure)
     if epsilon >= pure:
@@ -326,21 +318,14 @@ def pure_epsilon(delta: float, pure: float) -> float:
 def pure_rho(pure: float) -> float:
     """Return the zCDP cost ``pure * tanh(pure/2) <= pure**2/2`` of a ``pure``-DP mechanism.
 
-    Bun & Steinke (2016) prove pure**2/2. Of randomised response, which dominates every pure mechanism, (a - 1) D_a is
-    ``g(v) - g(1)`` with ``g(v) = log cosh(sqrt(v) * pure/2)`` and ``v = (2a - 1)**2``. g is concave, because
-    tanh(y)/y falls, so this is at most ``g'(1) * (v - 1) = a (a - 1) pure * tanh(pure/2)``. Nothing less is enough: it
-    is the limit a -> 1.
+    Bun & Steinke (2016) prove pure**2/2. Nothing less than this is enough: it is the limit at order 1.
     """
     _check(pure=pure)
     return up(pure * math.tanh(pure / 2)) if pure else 0.0
 
 
 def pure_mu(pure: float) -> float:
-    """Return the Gaussian-DP cost ``2 * Phi^-1(e^pure / (1 + e^pure))`` of a ``pure``-DP mechanism.
-
-    The trade-off curve of pure DP consists of two lines that meet at ``alpha = beta = 1/(1 + e^pure)``. The curve of
-    mu-GDP passes through that point, is convex and symmetric, so it lies below both lines.
-    """
+    """Return the Gaussian-DP cost ``2 * Phi^-1(e^pure / (1 + e^pure))`` of a ``pure``-DP mechanism."""
     _check(pure=pure)
     if pure < 1:
         return up(2 * math.sqrt(2) * float(erfinv(math.tanh(pure / 2)))) if pure else 0.0
@@ -373,23 +358,12 @@ def pure_rdp(order: float, pure: float) -> float:
 def bounded_range_rho(eta: float) -> float:
     """Return the zCDP cost ``eta**2 / 8`` of an eta-bounded-range mechanism, or that of pure DP if it is less.
 
-    Theorem (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021): the log-ratio of two neighbouring output
-    distributions lies in an interval of length eta; Hoeffding's lemma bounds its moments. The interval contains 0, so
-    the mechanism is eta-DP as well, which is the better bound for eta above 8.
+    Theorem (Dong, Durfee & Rogers 2020; Cesar & Rogers 2021). It is eta-DP as well, the better bound for eta above 8.
     """
     _check(eta=eta)
     return min(up(eta * eta / 8), pure_rho(eta)) if eta else 0.0
 
 
 def bounded_range_mu(eta: float) -> float:
-    """Return the Gaussian-DP cost ``2 * Phi^-1(1 / (1 + exp(-eta/2)))`` of an eta-bounded-range mechanism.
-
-    Let the log-ratio of p to q lie in [t - eta, t]. A test with errors alpha and beta has ``beta >= 1 - e^t alpha`` and
-    ``beta >= e^(t - eta) (1 - alpha)``, two lines that meet at alpha = q_t, beta = 1 - p_t with ``p_t = e^t q_t``. The
-    curve of mu-GDP through that point is convex, so it lies below both, for ``mu(t) = Phi^-1(p_t) - Phi^-1(q_t)``. The
-    largest is mu(eta/2): mu' has the sign of h(p_t) - h(q_t), where h(x) = phi(z)/(Phi(z) Phi(-z)) at z = Phi^-1(x)
-    grows with |x - 1/2|, and for t < eta/2 p_t is farther from 1/2 than q_t. *Proof that h grows*, for z > 0: with
-    A = Phi(z) - 1/2, ``(log h)' = 2 phi A / (1/4 - A^2) - z`` is positive because A^2 + 2 phi A/z exceeds 1/4: it falls
-    to 1/4, its derivative being 2 phi (z phi - A)/z^2 and A the integral of a falling phi.
-    """
+    """Return the Gaussian-DP cost ``2 * Phi^-1(1 / (1 + exp(-eta/2)))`` of an eta-bounded-range mechanism."""
     return max(pure_mu(eta / 2), LEAST) if eta else 0.0

@@ -12,6 +12,8 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from . import conversions
 from .rounding import LEAST, above
 
@@ -45,9 +47,9 @@ class Cost(Protocol):
         """A delta for which the release is (epsilon, delta)-DP."""
 
 
-def _positive(name: str, value: float) -> float:
-    """Return ``value`` as a Python float: arithmetic in a narrow NumPy type could give a price that is too low."""
-    if not (value > 0 and math.isfinite(value)):
+def positive(name: str, value: float) -> float:
+    """Return ``value`` as a Python float, in which no price is too low; raise ValueError unless positive and finite."""
+    if not (isinstance(value, int | float | np.floating | np.integer) and value > 0 and math.isfinite(value)):
         raise ValueError(f"{name}={value!r} must be a positive finite number")
     return float(value)
 
@@ -64,18 +66,11 @@ def positive_integer(name: str, value: Any) -> int:
     return int(value)
 
 
-@dataclass(frozen=True)
-class GaussianCost:
-    """A mu-GDP release: Gaussian noise with standard deviation (l2 sensitivity)/mu."""
+class _Gaussian:
+    """What follows from a mu of Gaussian DP."""
 
     mu: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", _positive("mu", self.mu))
-
-    @property
-    def epsilon(self) -> float:
-        return math.inf
+    epsilon = math.inf
 
     @property
     def rho(self) -> float:
@@ -86,10 +81,20 @@ class GaussianCost:
         return order * self.rho
 
     def dominating_rdp(self, order: float) -> float:
-        return self.rdp(order)  # two Gaussians
+        return order * self.rho  # two Gaussians
 
     def delta(self, epsilon: float) -> float:
         return conversions.gaussian_delta(epsilon, self.mu)
+
+
+@dataclass(frozen=True)
+class GaussianCost(_Gaussian):
+    """A mu-GDP release: Gaussian noise with standard deviation (l2 sensitivity)/mu."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mu", positive("mu", self.mu))
 
 
 class _Pure:
@@ -122,7 +127,7 @@ class PureCost(_Pure):
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _positive("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon))
 
 
 @dataclass(frozen=True)
@@ -132,7 +137,7 @@ class BoundedRangeCost(_Pure):
     eta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "eta", _positive("eta", self.eta))
+        object.__setattr__(self, "eta", positive("eta", self.eta))
 
     @property
     def epsilon(self) -> float:  # type: ignore[override]
@@ -163,7 +168,7 @@ class _ThresholdCost:
 
     def __post_init__(self) -> None:
         for name in ("threshold", "query"):
-            object.__setattr__(self, name, _positive(name, getattr(self, name)))
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "length", positive_integer("length", self.length))
 
 
@@ -171,17 +176,12 @@ class _ThresholdCost:
 class LaplaceThresholdCost(_Pure, _ThresholdCost):
     """Above-threshold with (discrete) Laplace noise: (threshold + 2 * query)-DP, over at most ``length`` queries.
 
-    ``threshold`` and ``query`` are the sensitivity over the scale of the two noises. The pure cost is classical (Dwork
-    & Roth 2014) and independent of the length; :meth:`rdp` is the best of three bounds:
-
-    * that of pure DP;
-    * couple the threshold with one that is shifted by the sensitivity, which costs threshold-DP; given the threshold,
-      the probability of every outcome changes by a factor of at most e^(2 query), since after the shift queries that
-      did not fire are less likely to fire (Zhu & Wang 2020);
-    * all queries answered one by one, each query-DP, and only the first hit kept.
-
-    On a coarse grid discrete Laplace noise is randomised response, so nothing sharper than pure DP holds for a part.
-    Theorem 2 of Chen & Lee (2020) would be sharper; its proof has a gap (docs/departures.md).
+    The pure cost is classical (Dwork & Roth 2014) and independent of the length. :meth:`rdp` is the best of three
+    bounds: that of pure DP; a shift of the threshold, given which every outcome changes by a factor of at most e^(2
+    query) (Zhu & Wang 2020); all queries answered one by one. On a coarse grid discrete Laplace noise is randomised
+    response, so nothing sharper than pure DP holds for a part. Theorem 2 of Chen & Lee (2020) would be sharper; its
+    proof has a gap
+    (docs/departures.md).
     """
 
     @property
@@ -197,36 +197,20 @@ class LaplaceThresholdCost(_Pure, _ThresholdCost):
 
 
 @dataclass(frozen=True)
-class GaussianThresholdCost(_ThresholdCost):
+class GaussianThresholdCost(_Gaussian, _ThresholdCost):
     """Above-threshold with Gaussian noise, over at most ``length`` queries.
 
-    ``threshold`` and ``query`` are the sensitivity over the standard deviations of the two noises. One query compares
-    one Gaussian of both variances with 0. More queries never cost more than to answer all of them with the query noise
-    alone, which is ``sqrt(length) * query``-GDP. :meth:`rdp` also has the coupling bound, with
-    log(length + 1)/(order - 1).
-    Theorem 3 of Chen & Lee (2020), without a term that grows with the length, is false: tests hold a counterexample.
+    One query compares one Gaussian of both variances with 0. More queries never cost more than to answer all of them
+    with the query noise alone, which is ``sqrt(length) * query``-GDP. :meth:`rdp` also has the coupling bound, with
+    log(length + 1)/(order - 1). Theorem 3 of Chen & Lee (2020), without a term that grows with the length, is false.
     """
 
     @property
-    def epsilon(self) -> float:
-        return math.inf
-
-    @property
-    def mu(self) -> float:
+    def mu(self) -> float:  # type: ignore[override]
         if self.length == 1:
             return max(1 / math.hypot(1 / self.threshold, 1 / self.query), LEAST)
         return max(math.sqrt(self.length) * self.query, LEAST)
 
-    @property
-    def rho(self) -> float:
-        return max(self.mu * self.mu / 2, LEAST)
-
     def rdp(self, order: float) -> float:
         shift = self.threshold * self.threshold / 2 + 2 * self.query * self.query
-        return min(order * self.rho, order * shift + math.log(self.length + 1) / (order - 1))
-
-    def dominating_rdp(self, order: float) -> float:
-        return order * self.rho
-
-    def delta(self, epsilon: float) -> float:
-        return conversions.gaussian_delta(epsilon, self.mu)
+        return min(super().rdp(order), order * shift + math.log(self.length + 1) / (order - 1))

@@ -1,14 +1,13 @@
 """The currencies in which a budget can be kept: each says what adds up, and what the sum guarantees.
 
-Each currency adds up under adaptive composition, *and* it is valid for a filter: prices may be chosen during the run,
-as long as their sum never exceeds a limit that was fixed before the run:
+Each is valid for a filter: prices may be chosen during the run, as long as their sum never exceeds a limit that was
+fixed before the run:
 
-* :class:`ZCDP` (rho): Bun & Steinke (2016) for composition. For every order a the fixed-order Renyi filter of
-  Feldman & Zrnic (2021) applies to ``a*rho_t`` at once, hence the filter is rho-zCDP.
+* :class:`ZCDP` (rho): Bun & Steinke (2016), Feldman & Zrnic (2021).
 * :class:`GaussianDP` (mu squared): Smith & Thakurta (2022), Koskela, Tobaben & Honkela (2023).
 * :class:`RenyiDP` (divergence at ONE order fixed in advance): Feldman & Zrnic (2021). The best of several orders
-  chosen at the end is not a valid filter: true delta reaches twice the target with two orders.
-* :class:`PureDP` (epsilon): basic composition (Dwork, Rothblum & Vadhan 2010); the only one with delta = 0.
+  chosen at the end is not a valid filter.
+* :class:`PureDP` (epsilon): basic composition; the only one with delta = 0.
 
 Proofs: docs/guarantees.md, 2.2 to 2.5; groups of rows: docs/guarantees.md, 1.4.
 """
@@ -95,8 +94,7 @@ class ZCDP:
         return limit
 
     def for_group(self, limit: float, size: int) -> float:
-        # Bun & Steinke (2016), Proposition 27: rho-zCDP for one row is (k^2 rho)-zCDP for k rows.
-        return size * size * limit
+        return size * size * limit  # Bun & Steinke (2016), Proposition 27
 
 
 @dataclass(frozen=True)
@@ -119,12 +117,10 @@ class GaussianDP:
         return conversions.gaussian_delta(epsilon, math.sqrt(limit))
 
     def rho(self, limit: float) -> float:
-        # mu-GDP is (mu^2/2)-zCDP: its trade-off curve is that of the Gaussian mechanism, whose D_a is a*mu^2/2.
-        return limit / 2
+        return limit / 2  # mu-GDP is (mu^2/2)-zCDP
 
     def for_group(self, limit: float, size: int) -> float:
-        # Dong, Roth & Su (2022), Theorem 2.14: mu-GDP for one row is (k mu)-GDP for k rows.
-        return size * size * limit
+        return size * size * limit  # k mu for k rows: Dong, Roth & Su (2022), Theorem 2.14
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import NoReturn
 from . import conversions
 from .costs import Cost
 from .currencies import ZCDP, Currency, PureDP
+from .rounding import above, below
 
 
 class BudgetExhausted(ValueError):
@@ -130,12 +131,12 @@ class Ledger:
     @property
     def charged(self) -> float:
         """What was charged so far, rounded up."""
-        return _rounded(self._charged, up=True)
+        return above(self._charged)
 
     @property
     def remaining(self) -> float:
         """What is left, rounded down: a price of exactly this much still fits."""
-        return _rounded(self._limit - self._charged, up=False)
+        return below(self._limit - self._charged)
 
     @property
     def turn(self) -> int:
@@ -153,14 +154,12 @@ class Ledger:
         if not (parts >= 1 and math.isfinite(parts)):
             raise ValueError(f"parts={parts!r} must be a finite number >= 1")
         exact = Fraction(int(parts)) if parts == int(parts) else Fraction(float(parts))
-        return _rounded(self._limit / exact, up=False)
+        return below(self._limit / exact)
 
     def charge(self, cost: Cost, label: str, times: int = 1) -> int:
         """Record ``times`` releases of this cost, or raise :class:`BudgetExhausted` and record nothing.
 
-        Returns the new :attr:`turn`.
-
-        This is the only place where prices are multiplied and added.
+        Returns the new :attr:`turn`. This is the only place where prices are multiplied and added.
         """
         if isinstance(times, bool) or not isinstance(times, int) or times < 1:
             raise ValueError(f"times={times!r} must be a positive integer")
@@ -177,7 +176,7 @@ class Ledger:
                 raise RuntimeError(f"{label!r} came after the fit ended: its ledger is closed, nothing was released")
             if self._charged + total > self._limit:
                 raise BudgetExhausted(
-                    f"{label!r} asks for {_rounded(total, up=True):.6g} {self.budget.currency.name}, but "
+                    f"{label!r} asks for {above(total):.6g} {self.budget.currency.name}, but "
                     f"{self.remaining:.6g} of {self.budget.limit:.6g} is left; raise epsilon or ask for fewer releases"
                 )
             self._charged += total
@@ -205,15 +204,3 @@ class Ledger:
         raise TypeError("a live ledger cannot be copied or pickled: a copy would be a second budget")
 
     __copy__ = __deepcopy__ = __reduce_ex__ = _refuse_copy
-
-
-def _rounded(value: Fraction, *, up: bool) -> float:
-    try:
-        nearest = float(value)
-    except OverflowError:  # beyond every float, as a request may be
-        return math.inf
-    if up and Fraction(nearest) < value:
-        return math.nextafter(nearest, math.inf)
-    if not up and Fraction(nearest) > value:
-        return math.nextafter(nearest, -math.inf)
-    return nearest

@@ -1,7 +1,6 @@
 """The cost of objective perturbation, and the currency in which such a release adds up with Gaussian releases.
 
-The method: minimise a sum of convex losses plus ``lam/2 * ||w||^2 + b.w`` with a Gaussian b, and release the minimiser
-(Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith & Thakurta 2012; Redberg, Koskela & Wang 2023).
+The method: minimise a sum of convex losses plus ``lam/2 * ||w||^2 + b.w`` with a Gaussian b, and release the minimiser.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from . import conversions
-from .costs import Cost, positive_integer
+from .costs import Cost, positive, positive_integer
 from .currencies import needs_delta, single_row_only
 from .rounding import LEAST, up
 
@@ -41,19 +40,15 @@ class PerturbedMinimaCost:
     Formal guarantee
     ----------------
     (docs/guarantees.md, 9.2 to 9.5)
-    Each row's loss must be phi(x.w) with phi and x fixed by the row, phi convex, phi' Lipschitz and of one sign. Then
-    b -> w is a Lipschitz bijection, and the privacy loss of w is that of b plus a log-ratio of determinants. The latter
-    is at most log(1 + beta/lam), because a row adds a matrix of rank one to a Hessian that is at least lam. For the
-    former: the row has the gradient k*v with k in [0, 1] and a fixed v, so the loss is convex in k and at most the
-    larger of 0 and A, the loss of a Gaussian shifted by v. b is independent of all that came before, hence
+    Each row's loss must be phi(x.w) with phi and x fixed by the row, phi convex, phi' Lipschitz and of one sign, and b
+    independent of all that came before. Then
 
         delta(epsilon) <= sum over corners c of  dG(epsilon - log_determinant; mu_c),
 
-    where dG is the profile of Gaussian DP and a corner chooses for each minimum whether its A counts, since a maximum's
-    hockey-stick is at most the sum of those of its members. A replaced row has two gradients and four corners: none,
-    either of them at half the strength, and both. Given w, the point released is a fixed function of the data
-    at most (shift of the noise) away: one more Gaussian. Numerically the bound is at most 1 % above the truth for one
-    minimum (tests).
+    where dG is the profile of Gaussian DP, and a corner chooses for each minimum one of the Gaussian losses that bound
+    the change of b: none or the whole strength, and for a replaced row also either of its gradients, at half the
+    strength. Every mu_c^2 includes the square of the shift. (Chaudhuri, Monteleoni & Sarwate 2011; Kifer, Smith &
+    Thakurta 2012; close to Redberg, Koskela & Wang 2023.)
     """
 
     strength: float
@@ -61,26 +56,13 @@ class PerturbedMinimaCost:
     log_determinant: float
     n_minima: int = 1
     replaced: bool = False
+    epsilon = rho = mu = math.inf
+    """At small orders the determinant costs more than any multiple of the order."""
 
     def __post_init__(self) -> None:
         for name in ("strength", "shift", "log_determinant"):
-            value = getattr(self, name)
-            if not (value > 0 and math.isfinite(value)):
-                raise ValueError(f"{name}={value!r} must be a positive finite number")
-            object.__setattr__(self, name, float(value))
+            object.__setattr__(self, name, positive(name, getattr(self, name)))
         object.__setattr__(self, "n_minima", positive_integer("n_minima", self.n_minima))
-
-    @property
-    def epsilon(self) -> float:
-        return math.inf
-
-    @property
-    def rho(self) -> float:
-        return math.inf  # at small orders the determinant costs more than any multiple of the order
-
-    @property
-    def mu(self) -> float:
-        return math.inf
 
     @property
     def mu_squared(self) -> float:
@@ -145,10 +127,9 @@ class ObjectiveDP:
     Formal guarantee
     ----------------
     (docs/guarantees.md, 9.6)
-    For each corner of the minima the run is dominated by one of Gaussian releases only, whose prices add up to at most
-    the limit less what the corner misses; by the filter theorem of Gaussian DP (Smith & Thakurta 2022; Koskela, Tobaben
-    & Honkela 2023) that is dG(epsilon - log_determinant; root of it). The sum over corners bounds delta for every
-    choice of prices. A run that buys no minima is one of the corners, with more of epsilon left.
+    The sum over corners of :class:`PerturbedMinimaCost`, each for the limit less what the corner misses, bounds delta
+    for every choice of prices, by the filter theorem of Gaussian DP (Smith & Thakurta 2022; Koskela, Tobaben & Honkela
+    2023).
     """
 
     log_determinant: float

@@ -1,8 +1,7 @@
 """Accounting by privacy loss distributions, for noise and numbers of steps that are fixed in advance.
 
-The convolutions are those of the optional dependency dp-accounting (``pip install "dpsk[pld]"``), which rounds privacy
-losses up. This module only calls it. The epsilon is 7 to 10 % smaller than that of a Renyi bound. It is valid only
-because no price can change during the run.
+The optional dependency dp-accounting (``pip install "dpsk[pld]"``) makes the convolutions and rounds privacy losses up.
+The epsilon is 7 to 10 % smaller than that of a Renyi bound.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class PlannedSteps:
     """A currency for equal Gaussian releases, one per Poisson batch: what adds up is their number.
 
     Formal guarantee: the ledger takes only the planned release, at the price of 1. Its privacy loss distribution on a
-    Poisson sample, for rows that leave, composed ``limit`` times (Zhu, Dong & Wang 2022; Doroshenko et al. 2022),
-    bounds every run that stops at or before that, since stopping early is post-processing (docs/guarantees.md, 2.8).
+    Poisson sample, for rows that leave, composed ``limit`` times, bounds every run that stops at or before that (Zhu,
+    Dong & Wang 2022; Doroshenko et al. 2022; docs/guarantees.md, 2.8).
     """
 
     rate: float
@@ -80,19 +79,17 @@ class PlannedSteps:
 
     def epsilon(self, limit: float, delta: float) -> float:
         left = down(delta) - _lost(limit)
-        return up(float(self._composed(limit).get_epsilon_for_delta(left))) if left > 0 else math.inf
+        return up(float(_composed(self, math.ceil(limit)).get_epsilon_for_delta(left))) if left > 0 else math.inf
 
     def delta(self, limit: float, epsilon: float) -> float:
-        return min(1.0, up(max(0.0, float(self._composed(limit).get_delta_for_epsilon(epsilon))) + _lost(limit)))
+        found = float(_composed(self, math.ceil(limit)).get_delta_for_epsilon(epsilon))
+        return min(1.0, up(max(0.0, found) + _lost(limit)))
 
     def rho(self, limit: float) -> None:
         return None
 
     def for_group(self, limit: float, size: int) -> float:
         return single_row_only(limit, size, "a number of sampled steps", "sampling_rate=1.0")
-
-    def _composed(self, limit: float) -> Any:
-        return _composed(self, math.ceil(limit))
 
 
 def _lost(steps: float) -> float:

@@ -2,12 +2,7 @@
 
 A *run* Q is repeated K times, independently, with a random K. The whole outcome of the run with the highest score is
 shown (ties are decided at random), or "nothing" if K is 0. The guarantee of Q covers everything in an outcome, score
-and parameters included (Liu & Talwar 2019; Papernot & Steinke 2022).
-
-Notation of the proofs below: p and q are the distributions of Q under two neighbours; T_p(y) is the probability that a
-run beats the outcome y under p, with random ties, and F_p = 1 - T_p;
-f is the generating function of K, f(s) = E s^K. The best
-of K runs has the density p(y) f'(F_p(y)), because E K F^(K-1) = f'(F).
+and parameters included (Liu & Talwar 2019; Papernot & Steinke 2022). Proofs: docs/guarantees.md, 11.1 to 11.4.
 """
 
 from __future__ import annotations
@@ -74,10 +69,9 @@ class Law(ABC):
         ``budget_of(epsilon, delta)`` is the budget of a typical run with this promise; any choice is sound.
         """
 
+    @abstractmethod
     def start(self, bounds: tuple[Within, ...], epsilon: float, delta: float) -> tuple[float, float]:
         """Return the (epsilon, delta) at which to begin to look for the budget of a run, given those of the search."""
-        del bounds
-        return epsilon, delta
 
 
 @dataclass(frozen=True)
@@ -96,15 +90,8 @@ class TruncatedNegativeBinomial(Law):
     ----------------
     (docs/guarantees.md, 11.2)
     Let runs be (a, b)-DP with (1 - gamma) b <= gamma (e^a - 1), and (e, d)-DP. Then the best of K is
-    (e + (1 + eta) a, d * E K)-DP. *Proof.* f'(s) = f'(1) ((1 - (1 - gamma) s)/gamma)^-(1 + eta), which grows with s,
-    and f'(1) = E K. Whichever outcomes y beats are an event, so T_q <= e^a T_p + b, hence
-
-        1 - (1 - gamma) F_q = gamma + (1 - gamma) T_q <= e^a (gamma + (1 - gamma) T_p) = e^a (1 - (1 - gamma) F_p),
-
-    that is f'(F_p) <= e^((1 + eta) a) f'(F_q). So the hockey-stick divergence at e + (1 + eta) a is at most the
-    integral of f'(F_p) max(0, p - e^e q) <= E K * d. QED. This is the route of Koskela, Redberg & Wang (2024); b = 0
-    gives the (2 + eta) e of pure DP (Papernot & Steinke 2022), whose Renyi bound is looser where d > 0 (tests,
-    benchmarks/results/search.md).
+    (e + (1 + eta) a, d * E K)-DP (by the route of Koskela, Redberg & Wang 2024). b = 0 gives the (2 + eta) e of pure DP
+    (Papernot & Steinke 2022).
     """
 
     eta: float = 1.0
@@ -187,21 +174,13 @@ class Poisson(Law):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 11.3)
-    f'(s) = mean * e^(mean (s - 1)). Let runs be (a, b)-DP, so that T_q <= e^a T_p + b. Then, for every outcome and
-    with v = e^(-mean T_p),
+    Let runs be (a, b)-DP, p and q the distributions of a run under two neighbours, H(r) the integral of max(0, p - r
+    q), c = 1/(e^a - 1), R = e^(e - mean b + a), and psi(r) = (1 - e^-a) r^(1 + c) R^-c. Then the hockey-stick
+    divergence of the best of K at e is at most
 
-        p f'(F_p) - e^e q f'(F_q) <= mean * q * (v p/q - e^(e - mean b) v^(e^a)),
+        mean * integral from 0 to R of psi''(r) H(r) dr.
 
-    which is at most mean * q * psi(p/q), the largest value over v in [0, 1]: with R = e^(e - mean b + a) that is
-    psi(r) = (1 - e^-a) r^(1 + c) R^-c for r <= R, c = 1/(e^a - 1), and r - R e^-a beyond. psi is convex, psi(0) =
-    psi'(0) = 0, so the hockey-stick divergence at e is at most
-
-        mean * integral from 0 to R of psi''(r) H(r) dr,     H(r) = integral of max(0, p - r q).
-
-    ("Nothing", with the chance e^-mean under both neighbours, adds 0.) H is convex, and bounds on the profile of a run
-    are points above it: (e^u, d), and by exchanging neighbours (e^-u, 1 - e^-u + e^-u d). So it lies below the lines
-    between such points. Every (a, b) among the bounds gives an inequality, and the best is taken. QED. The Renyi bound
-    of Papernot & Steinke (2022) is about as large, and needs runs whose Renyi divergence is known.
+    The bounds that a run keeps give lines above H. The best (a, b) among them is taken.
     """
 
     mean: float = 10.0
@@ -255,15 +234,21 @@ class Poisson(Law):
             budget = budget_of(of_a_run, self._part(delta))
             return tuple(Within(u, budget.currency.delta(budget.limit, u)) for u in at)
 
-        low, high = 0.5 * epsilon, epsilon
-        while self.delta(bounds(low), epsilon) > delta:
-            low, high = 0.5 * low, low
-            if low < 1e-6 * epsilon:
-                raise ValueError(f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon")
-        while high > low * (1 + 1e-6):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.delta(bounds(middle), epsilon) <= delta else (low, middle)
-        return bounds(low)
+        error = f"epsilon={epsilon!r} is too little for a search with {self!r}: raise epsilon"
+        return bounds(_largest(lambda of_a_run: self.delta(bounds(of_a_run), epsilon) <= delta, epsilon, error))
+
+
+def _largest(fits: Callable[[float], bool], upper: float, error: str) -> float:
+    """Return the largest number below ``upper`` that fits, to a millionth; raise ValueError if only tiny ones do."""
+    low, high = 0.5 * upper, upper
+    while not fits(low):
+        low, high = 0.5 * low, low
+        if low < 1e-6 * upper:
+            raise ValueError(error)
+    while high > low * (1 + 1e-6):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
 
 
 def _number(name: str, value: Any) -> float:
@@ -323,15 +308,8 @@ class BestOf:
         """Return the largest epsilon up to ``upper``, to a millionth, whose budgets are all covered."""
         if self.covers(*budgets_of(upper)):
             return upper
-        low, high = upper / 2, upper
-        while not self.covers(*budgets_of(low)):
-            low, high = low / 2, low
-            if low < 1e-6 * upper:
-                raise ValueError(f"no epsilon keeps the bounds of a run of {self.law!r}: raise epsilon, or make fewer")
-        while high > low * (1 + 1e-6):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.covers(*budgets_of(middle)) else (low, middle)
-        return low
+        error = f"no epsilon keeps the bounds of a run of {self.law!r}: raise epsilon, or make fewer"
+        return _largest(lambda epsilon: self.covers(*budgets_of(epsilon)), upper, error)
 
     def price(self, cost: object) -> float:
         return 1.0 if cost == self.cost else math.inf

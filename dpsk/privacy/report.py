@@ -38,19 +38,12 @@ def warn_not_private(*, noisy: bool, seeded: bool, stacklevel: int) -> None:
 class PrivacySpent:
     """The guarantee of one fit, and its releases.
 
-    ``epsilon``, ``delta``, ``rho`` and ``limit`` are the cap that was fixed *before* the fit: they are the guarantee.
-    ``charged`` is what the run used. Where a run stops depends on the data, so ``charged`` is not a guarantee.
+    ``epsilon``, ``delta``, ``rho`` (None where there is none) and ``limit`` are the cap that was fixed *before* the
+    fit: they are the guarantee. ``charged`` is what the run used. Where a run stops depends on the data, so ``charged``
+    is not a guarantee. ``limit``, ``charged`` and the costs in ``releases`` are amounts of ``currency``.
 
     Parameters
     ----------
-    epsilon, delta : float
-        The (epsilon, delta) guarantee.
-    rho : float or None
-        The zCDP guarantee; None where there is none.
-    currency : Currency
-        What ``limit``, ``charged`` and the costs in ``releases`` are measured in.
-    limit, charged : float
-        The cap and what was charged of it.
     adjacency : {"zero-out", "replace"}
         Which data sets are neighbours.
     private : bool
@@ -58,8 +51,8 @@ class PrivacySpent:
     releases : tuple of (label, count, cost)
         What was released, how often and at which price each.
     complete : bool, default=True
-        False if the fit has no model, because it ended in an error or was interrupted. Its releases up to then are in
-        ``releases`` and count like those of any other fit.
+        False if the fit has no model, because it ended in an error or was interrupted. Its releases up to then count
+        like those of any other fit.
     """
 
     epsilon: float
@@ -119,9 +112,7 @@ class PrivacySpent:
             raise ValueError(f"size={size!r} must be a positive integer")
         if size == 1 or math.isinf(self.limit):
             return self.epsilon
-        if (
-            self.delta == 0
-        ):  # of any pure guarantee: k steps from neighbour to neighbour (Dwork & Roth 2014, Theorem 2.2)
+        if self.delta == 0:  # k steps from neighbour to neighbour (Dwork & Roth 2014, Theorem 2.2)
             return above(size * Fraction(self.epsilon))
         return self.currency.epsilon(self.currency.for_group(self.limit, size), self.delta)
 
@@ -143,9 +134,9 @@ class PrivacySpent:
             f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
             f"data; two data sets are neighbours when {Adjacency(self.adjacency).words}. Treated as public, and not "
             "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
-            f"every parameter of the {self._given_to()}. {self._groups()}Nothing is promised about preprocessing steps "
-            "that learned from the data, nor about timing. Other fits on the same data, such as a model selection, "
-            "add to it."
+            f"every parameter of the {'search' if self._is_search() else 'estimator'}. {self._groups()}"
+            "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
+            "the same data, such as a model selection, add to it."
         )
 
     def _without_model(self) -> str:
@@ -175,9 +166,6 @@ class PrivacySpent:
 
     def _is_search(self) -> bool:
         return isinstance(self.currency, BestOf)
-
-    def _given_to(self) -> str:
-        return "search" if self._is_search() else "estimator"
 
     def _groups(self) -> str:
         try:

@@ -248,7 +248,6 @@ def _require_ledger(connection: sqlite3.Connection, path: str) -> None:
 
 
 _NOT_THERE = "cannot be opened, or its directory cannot be written: is it there, and may you write there?"
-_BUSY, _LOCKED, _READONLY, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 8, 10, 11, 13, 14, 26
 
 
 @contextmanager
@@ -258,15 +257,16 @@ def _explained(path: str, timeout: float) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        locked = f"was kept locked by another process for {timeout:g} s: try again, or give a longer timeout"
         reasons = {
-            _BUSY: f"was kept locked by another process for {timeout:g} s: try again, or give a longer timeout",
-            _LOCKED: f"was kept locked by another process for {timeout:g} s: try again, or give a longer timeout",
-            _READONLY: "cannot be written: the file or its directory is read-only",
-            _IOERR: "could not be written or read (is the disk full, or was it removed?)",
-            _CORRUPT: "is damaged: restore a backup, and count what was fitted since",
-            _FULL: "cannot grow: the disk is full",
-            _CANTOPEN: _NOT_THERE,
-            _NOTADB: "cannot be read: the file is not a ledger, nor any other SQLite file; it was left as it is",
+            sqlite3.SQLITE_BUSY: locked,
+            sqlite3.SQLITE_LOCKED: locked,
+            sqlite3.SQLITE_READONLY: "cannot be written: the file or its directory is read-only",
+            sqlite3.SQLITE_IOERR: "could not be written or read (is the disk full, or was it removed?)",
+            sqlite3.SQLITE_CORRUPT: "is damaged: restore a backup, and count what was fitted since",
+            sqlite3.SQLITE_FULL: "cannot grow: the disk is full",
+            sqlite3.SQLITE_CANTOPEN: _NOT_THERE,
+            sqlite3.SQLITE_NOTADB: "cannot be read: not a ledger, nor any other SQLite file; it was left as it is",
         }
         reason = reasons.get(code, "could not be used")
         raise LedgerError(f"the ledger {path!r} {reason} [SQLite: {error}]. Nothing was recorded") from error

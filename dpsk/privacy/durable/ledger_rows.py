@@ -27,10 +27,7 @@ def identity(db: sqlite3.Connection) -> str | None:
 
 
 def identify(db: sqlite3.Connection) -> str:
-    """Give the ledger a random name and return it.
-
-    The table stands beside those that older versions know, so they can go on writing to the same file.
-    """
+    """Give the ledger a random name and return it. Older versions ignore its table, so they can go on writing."""
     name = uuid.uuid4().hex
     db.execute("CREATE TABLE identity (name TEXT NOT NULL)")
     db.execute("INSERT INTO identity VALUES (?)", (name,))
@@ -38,19 +35,9 @@ def identify(db: sqlite3.Connection) -> str:
 
 
 def write_terms(db: sqlite3.Connection, terms: Terms) -> None:
-    db.execute(
-        "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            repr(terms.epsilon),
-            repr(terms.delta),
-            terms.currency,
-            str(terms.limit.main),
-            terms.adjacency,
-            json.dumps(terms.disjoint),
-            terms.allow_nonprivate,
-            now(),
-        ),
-    )
+    budget = repr(terms.epsilon), repr(terms.delta), terms.currency, str(terms.limit.main)
+    rest = terms.adjacency, json.dumps(terms.disjoint), terms.allow_nonprivate, now()
+    db.execute("INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*budget, *rest))
     db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (ALL,)])
 
 

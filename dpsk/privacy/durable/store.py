@@ -25,36 +25,24 @@ from .terms import NOTHING, Amount, Spend, Terms
 class PrivacyLedger:
     """One privacy budget for everything that is done with the same data, kept in a file.
 
-    Hand it to estimators as ``ledger=``. Clones, threads, processes, notebooks and later sessions that use the same
-    file share the budget: each fit sets its whole cap aside before it touches the data, or raises
-    :class:`~dpsk.BudgetExhausted` and draws nothing. A crash leaves what was set aside counted.
+    Hand it to estimators as ``ledger=``. Clones, threads, processes and later sessions that use the same file share the
+    budget: each fit sets its whole cap aside before it touches the data, or raises :class:`~dpsk.BudgetExhausted` and
+    draws nothing. A crash leaves what was set aside counted.
 
     Formal guarantees
     -----------------
     (docs/guarantees.md, 12.2 to 12.7)
     Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
-    each row, whatever was chosen on the way and in which order, also while fits run at the same time. Proof:
+    each row, whatever was chosen on the way and in which order, also while fits run at the same time (Rogers, Roth,
+    Ullman & Vadhan 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022; Haney et al. 2023):
 
-    * *Total.* An account holds, as an exact rational number, the sum of the caps of open fits and of what closed fits
-      counted at the end. A transaction adds a cap only if the sum stays within the limit, and is on disk before the fit
-      touches data; sums are lowered in two cases only, below. So the sum of all caps is at most the limit, surely.
-    * *Caps.* A fit is itself a filter with its cap as the limit (:class:`~dpsk.privacy.Ledger`), so that it is one
-      mechanism of at most that amount. Amounts that are chosen as one goes, within a limit fixed beforehand, compose
-      like amounts fixed beforehand: for (epsilon, delta) added up (Rogers, Roth, Ullman & Vadhan 2016), for rho
-      (Feldman & Zrnic 2021, at every order) and for mu**2 (Smith & Thakurta 2022; Koskela, Tobaben & Honkela 2023).
-      That mechanisms overlap in time changes nothing (Haney, Shoemate, Tian, Vadhan, Vyrros, Xu & Zhang 2023).
-    * *Settling.* A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it
-      charged: it can charge no more (:meth:`~dpsk.privacy.Ledger.close`), and what was charged follows from what was
-      released. View each of its releases as a mechanism of its own. The sum of all prices ever charged is at every
-      moment at most the sum in the account, hence within the limit, so the filter theorem applies to the releases
-      directly. For other fits no such sum exists: sampled batches, pure epsilon, privacy loss distributions and
-      everything under "basic" keep the whole cap.
-    * *Returning.* A fit that ended before its own filter charged anything drew nothing; whether it does depends on
-      parameters and public facts only.
-    * *Disjoint data sets.* Let it be fixed and public which data set a row belongs to. Two neighbours then differ in
-      one row of one data set, and what is computed from the others, given what was released before, has the same
-      distribution under both. So only the releases from that one data set count, for each data set its own account,
-      and a fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
+    * An account holds the sum of the caps of open fits and of what closed fits counted at the end. A transaction adds a
+      cap only if the sum stays within the limit, and is on disk before the fit touches data.
+    * A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it charged. Others
+      keep the whole cap: sampled batches, pure epsilon, privacy loss distributions and everything under "basic".
+    * A fit that ended before it charged anything drew nothing and counts for nothing.
+    * If it is fixed and public which data set a row belongs to, each disjoint data set has an account of its own, and a
+      fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
 
     The guarantee is ``epsilon`` and ``delta``, not what is counted so far: how much that is may depend on the data.
 
@@ -118,19 +106,21 @@ class PrivacyLedger:
             "disjoint": disjoint if disjoint is None or isinstance(disjoint, str) else tuple(disjoint),
             "allow_nonprivate": allow_nonprivate,
         }
-        may_create = create or (create is None and not (epsilon is None and delta is None))
-        if may_create and (create or not os.path.exists(self._path)):
-            terms = Terms.fixed(**given)
-            with created(self._path, self._timeout) as db:
-                if db is not None:
-                    write_terms(db, terms)
-                    identify(db)
-                elif create:
-                    raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
+        has_budget = epsilon is not None or delta is not None
+        if create or (create is None and has_budget and not os.path.exists(self._path)):
+            self._create(Terms.fixed(**given), refuse_existing=bool(create))
         self.terms().require(self._path, **given)
         if self._identity is None:  # the ledger of an older version: a file that cannot be written stays without a name
             with suppress(LedgerError), self._writing():
                 pass
+
+    def _create(self, terms: Terms, *, refuse_existing: bool) -> None:
+        with created(self._path, self._timeout) as db:
+            if db is not None:
+                write_terms(db, terms)
+                identify(db)
+            elif refuse_existing:
+                raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
 
     def _bind(self, path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> Self:
         self._path, self._datasets, self._timeout, self._identity = path, datasets, timeout, identity
@@ -178,11 +168,7 @@ class PrivacyLedger:
 
     @property
     def identity(self) -> str | None:
-        """The random name that the ledger got when it was created. A new ledger has another name.
-
-        None for a handle that has not looked at the file yet, and for a file of an older version that cannot be
-        written.
-        """
+        """The random name of the ledger; None before a look at the file, or for one of an older version (read-only)."""
         return self._identity
 
     @property
@@ -224,22 +210,12 @@ class PrivacyLedger:
             amount = self._require_fit(db, terms, budget, label, adjacency, private)
             for name in self._accounts(terms):
                 set_account(db, name, account(db, name) + amount)
-            token = uuid.uuid4().hex
+            token, main, delta = uuid.uuid4().hex, str(amount.main), str(amount.delta)
+            promise = (math.inf, 0.0) if budget is None else (budget.epsilon, budget.delta)
             db.execute(
                 "INSERT INTO fits (token, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, "
                 "state, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
-                (
-                    token,
-                    label,
-                    json.dumps(self._datasets),
-                    private,
-                    repr(math.inf if budget is None else budget.epsilon),
-                    repr(0.0 if budget is None else budget.delta),
-                    str(amount.main),
-                    str(amount.main),
-                    str(amount.delta),
-                    now(),
-                ),
+                (token, label, json.dumps(self._datasets), private, *map(repr, promise), main, main, delta, now()),
             )
         return Reservation(self, token, budget, private, terms)
 
@@ -278,8 +254,7 @@ class PrivacyLedger:
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the ledger into another file. Copying it by other means while this process uses it would undo its locks.
 
-        A backup knows nothing of the fits that were recorded after it was made: where one has to be restored, they
-        count as well.
+        A backup knows nothing of later fits: where it has to be restored, they count as well.
         """
         copy = _as_path(path)
         if os.path.exists(copy):
@@ -320,21 +295,10 @@ class PrivacyLedger:
             if on and names and not set(names) & set(on):
                 continue
             set_aside = Amount(Fraction(reserved), Fraction(fit_delta) if terms.currency == "basic" else Fraction(0))
-            spends.append(
-                Spend(
-                    number,
-                    label,
-                    names,
-                    bool(private),
-                    float(epsilon),
-                    float(fit_delta),
-                    terms.as_dict(set_aside if private else NOTHING),
-                    terms.as_dict(Amount(Fraction(main), Fraction(delta))),
-                    state,
-                    started,
-                    ended,
-                )
-            )
+            held = terms.as_dict(set_aside if private else NOTHING)
+            counted = terms.as_dict(Amount(Fraction(main), Fraction(delta)))
+            of_fit = number, label, names, bool(private), float(epsilon), float(fit_delta)
+            spends.append(Spend(*of_fit, held, counted, state, started, ended))
         return spends
 
     def statement(self) -> str:

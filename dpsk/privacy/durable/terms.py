@@ -66,9 +66,9 @@ NOTHING = Amount(Fraction(0), Fraction(0))
 class Spend:
     """One fit, or one private score, as a ledger recorded it.
 
-    ``reserved`` is the amount that was reserved before the data were touched. ``counted`` is the part of it that counts
-    now. It depends on the state: the whole amount if the fit is "open" (it runs, or it crashed), the final amount if it
-    is "closed", and nothing if it is "returned" (it ended before anything was drawn) or not private.
+    ``reserved`` was reserved before the data were touched. ``counted`` is what counts now: all of it if the fit is
+    "open" (it runs, or it crashed), the final amount if it is "closed", nothing if it is "returned" (it ended before
+    anything was drawn) or not private.
     """
 
     number: int
@@ -88,11 +88,9 @@ class Spend:
 class Terms:
     """What was fixed when a ledger was created.
 
-    Formal guarantee: a fit never counts for less than it guarantees. Under "basic" every budget counts as the (epsilon,
-    delta) that it guarantees as a whole. Under "rho" a budget kept in rho counts as its limit, one in mu**2 as mu**2/2
-    and one in pure epsilon as epsilon * tanh(epsilon/2) (:meth:`~dpsk.privacy.Currency.rho`). Under "mu**2" a budget
-    kept in mu**2 counts as its limit, one in pure epsilon as the mu**2 whose trade-off curve lies below its own. All
-    others have no finite amount there and are refused (docs/guarantees.md, 12.1).
+    Formal guarantee: a fit never counts for less than it guarantees. Under "basic" every budget counts as its (epsilon,
+    delta), under "rho" or "mu**2" as the rho or mu**2 that its limit implies. A budget without a finite amount there is
+    refused (docs/guarantees.md, 12.1).
     """
 
     epsilon: float
@@ -117,8 +115,7 @@ class Terms:
         currency = "basic" if currency is None else currency
         if currency not in CURRENCIES:
             raise ValueError(f"currency={currency!r} must be one of {', '.join(map(repr, CURRENCIES))}")
-        adjacency = "zero-out" if adjacency is None else adjacency
-        adjacency = Adjacency(adjacency).value
+        adjacency = Adjacency("zero-out" if adjacency is None else adjacency).value
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise ValueError(f"epsilon={epsilon!r} must be a positive finite number")
         if not 0 <= delta < 1:
@@ -128,11 +125,7 @@ class Terms:
             limit = Amount(decimal(epsilon), decimal(delta))
         else:
             limit = Amount(decimal(kept_in.limit(epsilon, delta)), Fraction(0))
-        if disjoint is not None and (isinstance(disjoint, str) or not all(_is_name(name) for name in disjoint)):
-            raise ValueError(f"disjoint={disjoint!r} must be None or a list of names of data sets without common rows")
-        names = () if disjoint is None else tuple(disjoint)
-        if len(set(names)) < len(names) or len(names) == 1:
-            raise ValueError(f"disjoint={disjoint!r} must hold two or more different names")
+        names = () if disjoint is None else _different_names(disjoint)
         if allow_nonprivate not in (None, False, True):
             raise ValueError(f"allow_nonprivate={allow_nonprivate!r} must be True or False")
         return cls(epsilon, delta, currency, limit, adjacency, names, bool(allow_nonprivate))
@@ -206,6 +199,15 @@ class Terms:
 
 def _is_name(name: object) -> bool:
     return isinstance(name, str) and bool(name.strip())
+
+
+def _different_names(disjoint: Any) -> tuple[str, ...]:
+    if isinstance(disjoint, str) or not all(_is_name(name) for name in disjoint):
+        raise ValueError(f"disjoint={disjoint!r} must be None or a list of names of data sets without common rows")
+    names = tuple(disjoint)
+    if len(set(names)) < len(names) or len(names) == 1:
+        raise ValueError(f"disjoint={disjoint!r} must hold two or more different names")
+    return names
 
 
 def amount_in(budget: Budget, kept_in: Currency) -> float | None:
