@@ -151,6 +151,11 @@ def _in_rows(X: Any) -> Any:
     return one_per_place(X) if sp.issparse(X) and X.format == "coo" and X.ndim == 2 else X
 
 
+def columns_of(X: Any) -> Any:
+    """Return what tells the names and types of the columns of a Dask collection: for a DataFrame one without rows."""
+    return getattr(X, "_meta", X) if hasattr(X, "columns") else X
+
+
 def is_mapped(X: Any) -> bool:
     """Return whether this is a table of numbers in a file, mapped into memory."""
     return isinstance(X, np.memmap) and X.ndim == 2 and X.dtype.kind in "fiub" and X.shape[0] > 0
@@ -264,9 +269,7 @@ def dask_table(estimator: Any, X: Any, y: Any, classes: Any) -> DaskTable:
     require_numbers(X)
     if y is None:
         validate_data(estimator, np.zeros((0, 1)), y, skip_check_array=True)  # raises
-    quietly(
-        "X", validate_data, estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, skip_check_array=True
-    )
+    quietly("X", validate_data, estimator, columns_of(X), skip_check_array=True)
     table = DaskTable(X, y, checked, classes)
     if table.facts.n_rows < 2:
         raise ValueError(f"Found array with {table.facts.n_rows} sample(s) while a minimum of 2 is required.")

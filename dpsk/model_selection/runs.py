@@ -186,8 +186,7 @@ class Run:
             bits=bits_for(seeds[1]),
         )
         last.set_params(classes=known, ledger=None, random_state=None)
-        accuracy = min(1.0, max(0.0, counted.noisy / (counted.n_rows * counted.one)))
-        return Outcome(counted.noisy, accuracy, parameters, model)
+        return Outcome(counted.noisy, counted.accuracy, parameters, model)
 
     def _allowance(self) -> Allowance:
         return Allowance(self.search, adjacency=self.adjacency, private=self.private)

@@ -119,14 +119,9 @@ def search_cost(
     Formal guarantees
     -----------------
     (docs/guarantees.md, 12.8)
-    Caps are fixed before the first fit, so any composition theorem applies, and the best of several may be chosen: sums
-    of epsilon and delta (Dwork, Rothblum & Vadhan 2010), of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su
-    2022). With ``KFold`` (or ``RepeatedKFold``) which rows a fold holds follows from their number, and each row is in
-    all training sets but one (per repetition). The model whose training set lacks the row has the same distribution
-    under both neighbours, whatever the others turned out to be, so for this row it costs nothing: k - 1 of k fits
-    count. Other splitters may look at labels or leave a row in every training set: all their fits count. A refit counts
-    for every row. Estimators that choose a method by the number of rows (``solver="auto"``) have a rho or mu**2 only
-    where that number is known.
+    Epsilon and delta cover all models together, and the choice of the best. They come from sums of epsilon and delta,
+    of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su 2022). With k folds of ``KFold`` or ``RepeatedKFold`` k - 1
+    of k fits count for a row; with any other splitter all fits count. A refit counts for every row.
 
     Parameters
     ----------
@@ -143,7 +138,8 @@ def search_cost(
         The ledger to ask. None: the one of the estimator, if it has one.
     n_rows, n_features, n_classes : int or None, default=None
         Public facts about all of the data, for estimators whose budget depends on them: ``solver="auto"``, and
-        objective perturbation. Training sets hold half to all of the rows.
+        objective perturbation. These have a rho or mu**2 only where the facts are known. Training sets hold half to all
+        of the rows.
     """
     given: Any = delta
     if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
