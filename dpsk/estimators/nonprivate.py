@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,18 +72,8 @@ def minimum(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Fl
 
     options = {"maxiter": 5_000, "maxfun": 10_000, "maxcor": 20, "ftol": 0.0, "gtol": _TOLERANCE}
     found = minimize(objective, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options).x
-    # Newton's method judges by the gradient: so near the optimum the objective changes by less than its rounding.
-    gradient = objective(found)[1]
-    for _ in range(20):
-        if np.abs(gradient).max() <= _TOLERANCE:
-            break
-        hessian = LinearOperator((found.size, found.size), matvec=lambda v, at=found: curvature(at, v))
-        step = cg(hessian, -gradient, rtol=1e-3, maxiter=500)[0]
-        nearer = objective(found + step)[1]
-        if not np.abs(nearer).max() < np.abs(gradient).max():
-            break
-        found, gradient = found + step, nearer
-    if not np.abs(gradient).max() <= _TOLERANCE:
+    found, largest = _by_newton(found, lambda flat: objective(flat)[1], curvature)
+    if not largest <= _TOLERANCE:
         warnings.warn(
             "the exact model did not converge: the classes may be separable, which leaves no finite optimum when alpha "
             f"is 0 (here {alpha:g}). Raise alpha",
@@ -91,3 +82,23 @@ def minimum(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Fl
         )
     w: Floats = scale * found.reshape(shape)
     return w
+
+
+def _by_newton(
+    found: Floats, gradient_at: Callable[[Floats], Floats], curvature: Callable[[Floats, Floats], Floats]
+) -> tuple[Floats, float]:
+    """Return a point nearer to the minimum, and the largest entry of its gradient.
+
+    It judges by the gradient: so near the minimum the objective changes by less than its rounding.
+    """
+    gradient = gradient_at(found)
+    for _ in range(20):
+        if np.abs(gradient).max() <= _TOLERANCE:
+            break
+        hessian = LinearOperator((found.size, found.size), matvec=lambda v, at=found: curvature(at, v))
+        step = cg(hessian, -gradient, rtol=1e-3, maxiter=500)[0]
+        nearer = gradient_at(found + step)
+        if not np.abs(nearer).max() < np.abs(gradient).max():
+            break
+        found, gradient = found + step, nearer
+    return found, float(np.abs(gradient).max())
