@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from ..model_selection.judging import rows_of
 from .common import require
 from .observe import Seen, differences, observed
 
@@ -88,7 +89,7 @@ def check_company(method: Callable[[Any], Any], X: Any, *, rows: Mapping[str, Ro
     require(raised == "none", f"{name} raises on ordinary data already, so nothing was compared: {raised}")
     expected, quiet = np.asarray(expected), _channels(alone)
     n = X.shape[0]
-    backwards = _rows_of(X, slice(None, None, -1))
+    backwards = rows_of(X, slice(None, None, -1))
 
     def require_same(rows: Any, kept: Any, what: str) -> None:
         shown, found = observed(lambda: method(rows), 0)
@@ -98,11 +99,11 @@ def check_company(method: Callable[[Any], Any], X: Any, *, rows: Mapping[str, Ro
 
     require_same(backwards, (slice(None), slice(None, None, -1)), "in reversed order")
     for k in sorted({0, n // 2, n - 1}):
-        require_same(_rows_of(X, slice(k, k + 1)), (slice(k, k + 1), slice(None)), f"for row {k} alone")
+        require_same(rows_of(X, slice(k, k + 1)), (slice(k, k + 1), slice(None)), f"for row {k} alone")
     for label, place, twin, _ in _twins(X, None, rows):
         others = np.delete(np.arange(n), place)
         require_same(twin, (others, others), f"with {label} in place of row {place}")
-        require_same(_rows_of(X, others), (others, slice(None)), f"without row {place}")
+        require_same(rows_of(X, others), (others, slice(None)), f"without row {place}")
 
 
 def extreme_rows(X: Any, y: Any = None) -> dict[str, Row]:
@@ -189,10 +190,6 @@ def _with_row(X: Any, place: int, row: Any) -> Any:
     else:
         X[place] = row
     return X
-
-
-def _rows_of(X: Any, chosen: Any) -> Any:
-    return X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
 
 
 def _channels(seen: Seen) -> Seen:
