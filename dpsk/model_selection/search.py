@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -150,7 +151,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         run, *_ = self._planned()
         _, last = run.model({})
         run.calibrated(last, SMALLEST)
-        return budget_with(last, SMALLEST)
+        return budget_with(last, SMALLEST, last.epsilon, last.delta)
 
     def _planned(self) -> tuple[Run, Budget, Space]:
         """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
@@ -166,19 +167,11 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
             raise ValueError(f"n_jobs={jobs!r} must be None or an integer other than 0; -1 is all processors")
         space = Space.of(self.param_distributions, self.estimator)
-        Budget.of(self.epsilon, self.delta)  # or its error
-        private = bits_for(self.random_state).private
         require_free(last, last.adjacency)
-
-        def budget_of(epsilon: float, delta: float) -> Budget:
-            last.set_params(epsilon=epsilon, delta=delta)
-            return budget_with(last, SMALLEST)
-
-        budget = BestOf.budget(law, self.epsilon, self.delta, budget_of)
+        budget = BestOf.budget(law, self.epsilon, self.delta, partial(budget_with, last, SMALLEST))
         search: Any = budget.currency
-        run = Run(
-            self.estimator, search, law.start(search.bounds, budget.epsilon, budget.delta), last.adjacency, private
-        )
+        start = law.start(search.bounds, budget.epsilon, budget.delta)
+        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private)
         for parameters in [{}, *space.probes()]:
             run.check(parameters)
         return run, budget, space
