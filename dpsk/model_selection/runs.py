@@ -60,8 +60,7 @@ class Space:
                     f"param_distributions cannot hold {name!r}: the search sets it for all runs. Give epsilon, delta, "
                     "ledger and random_state to PrivateSearchCV"
                 )
-            listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
-            if not _has_draws(values) and not (listed and len(values)):
+            if not _has_draws(values):
                 raise ValueError(
                     f"param_distributions[{name!r}]={values!r} must be a list that is not empty, or a distribution "
                     "with a method rvs and its parameters, such as scipy.stats.loguniform(1e-4, 1e-1)"
@@ -221,9 +220,9 @@ def fit_in_front(model: Any, X: Any, y: Any) -> Any:
 
 
 def _has_draws(values: Any) -> bool:
-    """Return whether this is a distribution, and not a family of scipy.stats without parameters."""
+    """Return whether this is a list that is not empty, or a distribution with its parameters (if it has any)."""
     if not hasattr(values, "rvs"):
-        return False
+        return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes) and len(values) > 0
     try:
         copy.deepcopy(values).rvs(random_state=generator_for(bits_for(0)))
     except TypeError:

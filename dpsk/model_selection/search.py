@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -44,6 +45,7 @@ def _best_has(method: str) -> Any:
     return available_if(check)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Randomized search over hyper-parameters, all of it within one (epsilon, delta).
 
@@ -123,28 +125,16 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     4.0
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        n_iter_distribution: Law | None = None,
-        validation_fraction: float = 0.2,
-        n_jobs: int | None = None,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_iter_distribution = n_iter_distribution
-        self.validation_fraction = validation_fraction
-        self.n_jobs = n_jobs
-        self.ledger = ledger
-        self.random_state = random_state
+    estimator: Any
+    param_distributions: Any
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    n_iter_distribution: Law | None = None
+    validation_fraction: float = 0.2
+    n_jobs: int | None = None
+    ledger: Any = None
+    random_state: int | None = None
 
     def run_budget(self) -> Budget:
         """Return the budget of the fit in one run of the estimator as it was given: public, before any data."""
