@@ -234,7 +234,9 @@ class _Plan:
                 raise ValueError(f"the candidates differ in {name}, so their costs do not add up to one guarantee")
         splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
         splits = int(splitter.get_n_splits(X, y, groups))
-        return cls(found, tried, splits, splits - _splits_without_a_row(splitter), refits)
+        # in how many training sets each row is certain to be missing: these folds look at no data
+        missing = {KFold: 1, RepeatedKFold: getattr(splitter, "n_repeats", 1)}.get(type(splitter), 0)
+        return cls(found, tried, splits, splits - missing, refits)
 
     def total(self, amounts: Sequence[Fraction], times: int) -> Fraction:
         """Return the largest sum that the tried candidates, each so many times, and a refit of any can reach."""
@@ -283,15 +285,6 @@ def _candidates(search: Any) -> tuple[list[dict[str, Any]], int]:
         "which candidates a RandomizedSearchCV draws from distributions is not known beforehand: give the search (not "
         "the estimator) an integer random_state, or lists instead of distributions"
     )
-
-
-def _splits_without_a_row(splitter: Any) -> int:
-    """Return in how many training sets each row is certain to be missing, for folds that look at no data."""
-    if type(splitter) is KFold:
-        return 1
-    if type(splitter) is RepeatedKFold:
-        return int(splitter.n_repeats)
-    return 0
 
 
 def private_step(estimator: Any) -> PrivateClassifier:

@@ -45,7 +45,10 @@ def check_mechanism(
     draws: int = 4_000,
     seed: int = 0,
 ) -> float:
-    """Check what a mechanism refuses, how it is distributed and, from samples, that it costs no less than it says.
+    """Check what a mechanism refuses, how it is distributed and, from samples, that it leaks no more than it costs.
+
+    Returns the largest lower bound on epsilon (at delta = 0) that the samples prove, each with error probability
+    ``ERROR_PROBABILITY``.
 
     Parameters
     ----------
@@ -62,12 +65,6 @@ def check_mechanism(
         it may choose none.
     draws : int
         Samples per distribution.
-
-    Returns
-    -------
-    float
-        The largest lower bound on epsilon (at delta = 0) that the samples prove, each with error probability
-        ``ERROR_PROBABILITY``.
     """
     require(isinstance(mechanism.cost, Cost), f"{mechanism!r}.cost must be a Cost")
     _check_refusals(mechanism)
