@@ -235,7 +235,7 @@ def _accepted(
 
 def _equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where two labels are equal, pair by pair."""
-    kinds = {labels.dtype.kind if labels.dtype.kind not in "biuf" else "number" for labels in (predicted, true)}
+    kinds = {"number" if labels.dtype.kind in "biuf" else labels.dtype.kind for labels in (predicted, true)}
     if kinds in ({"number"}, {"U"}, {"S"}):
         return np.asarray(predicted == true, dtype=bool)
     return np.fromiter(map(_same, predicted, true), dtype=bool, count=len(true))
