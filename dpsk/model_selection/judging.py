@@ -317,7 +317,7 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
                 "the steps in front of the private estimator refuse every row, or make no finite numbers of it. Fit "
                 "them to a few rows of your own making to see why"
             )
-        if len(found) == 1 and found[0][1][0] - found[0][0] == n:
+        if found[0][1][0] - found[0][0] == n:
             return found[0][1][1]
         made = fit_transform(rows_of(X, kept), rows_of(y, kept))
         require_numbers(made)  # as if no row had been refused
