@@ -38,15 +38,18 @@ def demo(picture: Path | None) -> None:
     for epsilon in EPSILONS:
         scores = [private(epsilon).fit(train_X, train_y).score(test_X, test_y) for _ in range(REPEATS)]
         means.append(float(np.mean(scores)))
-        bar = "#" * round(60 * means[-1])
-        print(f"  epsilon {epsilon:5.2f}   {means[-1]:6.1%}  {bar}")
-    print(f"  not private     {exact:6.1%}  {'#' * round(60 * exact)}")
-    print(f"  majority class  {majority:6.1%}  {'#' * round(60 * majority)}\n")
-    model = private(1.0).fit(train_X, train_y)
-    print("The privacy statement of one model, model.privacy_spent_.statement():\n")
-    print(model.privacy_spent_.statement())
+        show_accuracy(f"epsilon {epsilon:5.2f}", means[-1])
+    show_accuracy("not private", exact)
+    show_accuracy("majority class", majority)
+    print("\nThe privacy statement of one model, model.privacy_spent_.statement():\n")
+    print(private(1.0).fit(train_X, train_y).privacy_spent_.statement())
     if picture is not None:
         draw(picture, means, exact, majority)
+
+
+def show_accuracy(name: str, accuracy: float) -> None:
+    """Print an accuracy with a bar of its length."""
+    print(f"  {name:14}  {accuracy:6.1%}  {'#' * round(60 * accuracy)}")
 
 
 def draw(picture: Path, means: list[float], exact: float, majority: float) -> None:

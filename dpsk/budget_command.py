@@ -50,13 +50,14 @@ def plan(epsilon: float, delta: float, fits: int | None, each: float | None, eac
         if kept_in is not None and delta == 0:
             continue
         if fits is not None:
-            part, part_delta = epsilon_of_each(currency, epsilon, delta, fits)
-            held = f"{fits} fits of epsilon {_down(part)} and delta {_down(part_delta)}"
+            number, part = fits, " and delta ".join(map(_down, epsilon_of_each(currency, epsilon, delta, fits)))
         elif each is not None:
-            held = f"{fits_of_each(currency, epsilon, delta, each, each_delta)} fits of epsilon {each:g} and delta "
-            held += f"{each_delta:g}"
+            number, part = (
+                fits_of_each(currency, epsilon, delta, each, each_delta),
+                f"{each:g} and delta {each_delta:g}",
+            )
         what = WHAT_FITS[currency] if delta > 0 else "private_score"
-        lines.append(f"  kept in {currency:6} {held}: {what}")
+        lines.append(f"  kept in {currency:6} {number} fits of epsilon {part}: {what}")
     return lines
 
 

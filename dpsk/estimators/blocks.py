@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.arrays import blocks_of
-from .validation import is_mapped
+from .validation import columns_of, is_mapped
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -42,14 +42,19 @@ def by_blocks(method: Method) -> Method:
 def _on_dask(model: Any, method: str, X: Any) -> Any:
     check_is_fitted(model, "coef_")
     require_table(X)
-    validate_data(model, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=False, skip_check_array=True)
-    model = copy.copy(model)
-    model.ledger = None  # what travels predicts, and does nothing else
+    validate_data(model, columns_of(X), reset=False, skip_check_array=True)
     n_classes = len(model.classes_)
     columns = n_classes if method in ("predict_proba", "predict_log_proba") or n_classes > 2 else None
     columns, dtype = (None, model.classes_.dtype) if method == "predict" else (columns, np.dtype(float))
     none = np.empty((0,) if columns is None else (0, columns), dtype)
-    return map_rows(partial(_predicted, model, method, none), X, columns, dtype)
+    return map_rows(partial(_predicted, for_travel(model), method, none), X, columns, dtype)
+
+
+def for_travel(model: Any) -> Any:
+    """Return a copy of a fitted model that workers predict with: it does nothing else, so it has no ledger."""
+    model = copy.copy(model)
+    model.ledger = None
+    return model
 
 
 def _predicted(model: Any, method: str, none: Any, block: Any) -> Any:

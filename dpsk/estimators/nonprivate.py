@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data import ArrayTable, RowMap, Table
-from ..losses import Loss
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..solvers import Diagnostics, Result
@@ -21,19 +21,15 @@ _TOLERANCE = 1e-9
 
 
 def minimise(table: Table, objective: LinearObjective, how: RowMap) -> Result:
-    """Return the exact minimum of an objective with an L2 penalty and a free intercept, on rows as they are."""
-    if not isinstance(table, ArrayTable):
-        raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-    alpha = objective.penalty.smoothness
-    return Result(minimum(table.given, table.labels, objective.loss, alpha, how.fit_intercept), Diagnostics())
-
-
-def minimum(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Floats:
-    """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2, with a free intercept: scikit-learn's objective.
+    """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2, with a free intercept, on rows as they are.
 
     L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root mean square, so that
     units do not matter to the search. Warns if the gradient is not down to 1e-9 in these columns.
     """
+    if not isinstance(table, ArrayTable):
+        raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+    X: Any = table.given
+    y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
     n, d = X.shape
     X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
@@ -59,7 +55,7 @@ def minimum(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Fl
         mean: Floats = scale * sums / n
         return mean
 
-    def objective(flat: Floats) -> tuple[float, Floats]:
+    def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
         at, z = flat.reshape(shape), scores(flat)
         value = float(loss.value(z, y).mean() + (ridge * at * at).sum() / 2)
         return value, (back(loss.derivative(z, y)) + ridge * at).ravel()
@@ -70,24 +66,33 @@ def minimum(X: Any, y: Any, loss: Loss, alpha: float, fit_intercept: bool) -> Fl
         return (back(moved) + ridge * direction.reshape(shape)).ravel()
 
     options = {"maxiter": 5_000, "maxfun": 10_000, "maxcor": 20, "ftol": 0.0, "gtol": _TOLERANCE}
-    found = minimize(objective, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options).x
-    # Newton's method judges by the gradient: so near the optimum the objective changes by less than its rounding.
-    gradient = objective(found)[1]
+    found = minimize(value_and_gradient, np.zeros(np.prod(shape)), jac=True, method="L-BFGS-B", options=options).x
+    found, largest = _by_newton(found, lambda flat: value_and_gradient(flat)[1], curvature)
+    if not largest <= _TOLERANCE:
+        warnings.warn(
+            "the exact model did not converge: the classes may be separable, which leaves no finite optimum when alpha "
+            f"is 0 (here {alpha:g}). Raise alpha",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return Result(scale * found.reshape(shape), Diagnostics())
+
+
+def _by_newton(
+    found: Floats, gradient_at: Callable[[Floats], Floats], curvature: Callable[[Floats, Floats], Floats]
+) -> tuple[Floats, float]:
+    """Return a point nearer to the minimum, and the largest entry of its gradient.
+
+    It judges by the gradient: so near the minimum the objective changes by less than its rounding.
+    """
+    gradient = gradient_at(found)
     for _ in range(20):
         if np.abs(gradient).max() <= _TOLERANCE:
             break
         hessian = LinearOperator((found.size, found.size), matvec=lambda v, at=found: curvature(at, v))
         step = cg(hessian, -gradient, rtol=1e-3, maxiter=500)[0]
-        nearer = objective(found + step)[1]
+        nearer = gradient_at(found + step)
         if not np.abs(nearer).max() < np.abs(gradient).max():
             break
         found, gradient = found + step, nearer
-    if not np.abs(gradient).max() <= _TOLERANCE:
-        warnings.warn(
-            "the exact model did not converge: the classes may be separable, which leaves no finite optimum when alpha "
-            f"is 0 (here {alpha:g}). Raise alpha",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-    w: Floats = scale * found.reshape(shape)
-    return w
+    return found, float(np.abs(gradient).max())

@@ -17,6 +17,7 @@ from ..data.labels import all_labels
 from ..data.stored import Scratch, require_room
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
+_NUMBERS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
 
 _FREE_OF_VALUES = (
     "Found array with",
@@ -89,10 +90,9 @@ def require_numbers(X: Any) -> None:
 
 
 def _is_number(dtype: Any) -> bool:
-    kind = getattr(dtype, "kind", None)
-    if kind is None:  # of Polars
+    if not hasattr(dtype, "kind"):  # of Polars
         return bool(dtype.is_numeric()) or _name_of(dtype) == "Boolean"
-    return kind in "biufc"  # complex numbers have an error of their own
+    return dtype.kind in "biufc"  # complex numbers have an error of their own
 
 
 def _name_of(dtype: Any) -> str:
@@ -134,21 +134,25 @@ def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if is_dask(X):
         raise ValueError("X is a Dask collection, but rows in memory are needed here: give an array")
     require_numbers(X)
-    options: dict[str, Any] = {"accept_sparse": ("csr", "csc"), "dtype": (np.float64, np.float32)}
     y = None if y is None else checked_labels(y)
-    X, y = quietly("X", validate_data, estimator, _in_rows(X), y, ensure_min_samples=2, **options)
+    options = {**_NUMBERS, "accept_sparse": ("csr", "csc"), "ensure_min_samples": 2}
+    X, y = quietly("X", validate_data, estimator, _in_rows(X), y, **options)
     return X, y
 
 
 def validated_rows(estimator: Any, X: Any) -> Any:
     """Return rows in memory as predictions of a fitted estimator need them."""
     require_numbers(X)
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-    return quietly("X", validate_data, estimator, _in_rows(X), reset=False, **options)
+    return quietly("X", validate_data, estimator, _in_rows(X), reset=False, **_NUMBERS)
 
 
 def _in_rows(X: Any) -> Any:
     return one_per_place(X) if sp.issparse(X) and X.format == "coo" and X.ndim == 2 else X
+
+
+def columns_of(X: Any) -> Any:
+    """Return what tells the names and types of the columns of a Dask collection: for a DataFrame one without rows."""
+    return getattr(X, "_meta", X) if hasattr(X, "columns") else X
 
 
 def is_mapped(X: Any) -> bool:
@@ -159,8 +163,7 @@ def is_mapped(X: Any) -> bool:
 def checked(X: Any, y: Any = None) -> tuple[Any, Any]:
     """Return some rows, and their labels if there are any, as scikit-learn checks them."""
     require_numbers(X)
-    options: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_min_samples": 0}
-    X = quietly("X", check_array, _in_rows(X), input_name="X", **options)
+    X = quietly("X", check_array, _in_rows(X), input_name="X", ensure_min_samples=0, **_NUMBERS)
     if y is not None:
         y = checked_labels(y)
         quietly("y", check_consistent_length, X, y)
@@ -195,14 +198,18 @@ def checked_labels(y: Any) -> Any:
 def stored_table(estimator: Any, X: Any, y: Any, classes: Any) -> StoredTable:
     """Return the rows of a memory-mapped array, or of Chunks, which are read once; all are checked."""
     blocks, y = _chunks_on_disk(estimator, X, y) if isinstance(X, Chunks) else _mapped_blocks(estimator, X, y)
-    n = sum(block.shape[0] for block in blocks)
-    if n < 2:
-        raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
+    n = _two_or_more(sum(block.shape[0] for block in blocks))
     if len(y) != n:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}")
     # of sparse rows what each needs without its entries: how many there are is not public
     require_room(_ROW_BYTES * n + sum(4 * block.size for block in blocks if not sp.issparse(block)))
     return StoredTable(blocks, y, classes)
+
+
+def _two_or_more(n: int) -> int:
+    if n < 2:
+        raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
+    return n
 
 
 def _mapped_blocks(estimator: Any, X: Any, y: Any) -> tuple[list[Any], Any]:
@@ -264,10 +271,7 @@ def dask_table(estimator: Any, X: Any, y: Any, classes: Any) -> DaskTable:
     require_numbers(X)
     if y is None:
         validate_data(estimator, np.zeros((0, 1)), y, skip_check_array=True)  # raises
-    quietly(
-        "X", validate_data, estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, skip_check_array=True
-    )
+    quietly("X", validate_data, estimator, columns_of(X), skip_check_array=True)
     table = DaskTable(X, y, checked, classes)
-    if table.facts.n_rows < 2:
-        raise ValueError(f"Found array with {table.facts.n_rows} sample(s) while a minimum of 2 is required.")
+    _two_or_more(table.facts.n_rows)
     return table

@@ -1,8 +1,7 @@
 """Private rows in a fitted model or in a step of a pipeline: every row is treated by itself, and nothing is shown.
 
-A model may refuse a row, for instance an encoder that does not know a category, or a classifier that gets NaN. Its
-error, or a warning, would be an exact fact about this row that nobody paid for. So a refused row counts as a wrong
-prediction, or as a row of zeros, and no message says so. For the same reason no row may change the result of another.
+A model may refuse a row: an encoder may not know a category, a classifier may get NaN. Its error or warning would be an
+exact fact about this row that nobody paid for. So a refused row counts as a wrong prediction, or as a row of zeros.
 """
 
 from __future__ import annotations
@@ -36,8 +35,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.arrays import one_per_place
+from ..estimators.blocks import for_travel
 from ..estimators.classifier import PrivateClassifier
-from ..estimators.validation import require_numbers
+from ..estimators.validation import columns_of, require_numbers
 
 _ROW_BY_ROW = (
     Binarizer,
@@ -97,12 +97,8 @@ def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
     Formal guarantee
     ----------------
     (docs/guarantees.md, 13.2)
-    Entry i is a function of the estimator, of row i and of its label. Models and steps that are known to judge each row
-    by itself get all rows at once (:mod:`dpsk.data.scores`); any other model gets one row at a time, and so do steps
-    that get a list, whose rows decide together what type their numbers have. Where several rows together are refused,
-    halves of them are tried, down to single rows; a row that is refused alone is wrong. Every attempt gets a copy of
-    its rows, since a step may write into its input (``copy=False``). There is one condition on the estimator: its
-    result for one row does not depend on the rows it has seen before.
+    Entry i is a function of the estimator, of row i and of its label, provided that what the estimator returns for one
+    row does not depend on the rows it has seen before. A row that is refused alone is wrong.
     """
     with silence():
         predicted, known = _predictions(estimator, X)
@@ -115,10 +111,9 @@ def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_
     """Return the predicted labels, and which rows have one."""
     if is_dask(X):
         require_table(X)
-        _require_columns(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X)
+        _require_columns(estimator, columns_of(X))
         if isinstance(estimator, PrivateClassifier):
-            estimator = copy.copy(estimator)
-            estimator.ledger = None  # what travels predicts, and does nothing else
+            estimator = for_travel(estimator)
         pairs = np.asarray(map_rows(partial(_pairs, estimator), X, 2, np.dtype(object)))
         return pairs[:, 0], pairs[:, 1].astype(bool)
     if isinstance(X, Chunks):
@@ -127,6 +122,10 @@ def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_
             raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
         labels, known = zip(*blocks, strict=True)
         return labels_of([label for block in labels for label in block]), np.concatenate(known)
+    return _in_memory(estimator, X)
+
+
+def _in_memory(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     _require_columns(estimator, X)
     n = n_rows_of(X)
     X = rows_of(X, slice(None)) if sp.issparse(X) else np.ascontiguousarray(X) if type(X) is np.ndarray else X
@@ -135,14 +134,20 @@ def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_
 
     def predict(start: int, stop: int) -> NDArray[Any]:
         rows = rows_of(X, slice(start, stop))
-        labels = np.asarray(estimator.predict(rows if of_dpsk else copy.deepcopy(rows)))
+        labels = np.asarray(estimator.predict(rows if of_dpsk else copy.deepcopy(rows)))  # steps may write into rows
         if labels.shape != (stop - start,):
             raise ValueError("one label per row is needed")
         return labels
 
+    # rows of a list decide together what type their numbers have
     together = judges_rows_alone(estimator) and (of_dpsk or hasattr(X, "shape"))
     parts = [(0, n)] if together else [(i, i + 1) for i in range(n)]
     found = [piece for start, stop in parts for piece in _accepted(predict, start, stop, told)]
+    return _put_together(found, n)
+
+
+def _put_together(found: list[tuple[int, NDArray[Any]]], n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the labels of ``n`` rows, and which rows have one, from labels of some rows from a first one on."""
     if len(found) == 1 and len(found[0][1]) == n:
         return found[0][1], np.ones(n, dtype=bool)
     predicted, known = np.empty(n, dtype=object), np.zeros(n, dtype=bool)
@@ -186,9 +191,7 @@ def _require_columns(estimator: Any, X: Any) -> None:
 def _require_its_columns(columns: ColumnTransformer, X: Any) -> None:
     """Raise ValueError if a column that is named in one of the transformers is missing."""
     parts = getattr(columns, "transformers_", [])
-    named = [
-        name for _, step, names in parts if not isinstance(step, str) or step != "drop" for name in np.ravel(names)
-    ]
+    named = [name for _, step, names in parts if not _is_word(step, "drop") for name in np.ravel(names)]
     wanted = [str(name) for name in dict.fromkeys(named) if isinstance(name, str)]
     if not wanted or not hasattr(X, "shape"):
         return
@@ -232,7 +235,7 @@ def _accepted(
 
 def _equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where two labels are equal, pair by pair."""
-    kinds = {labels.dtype.kind if labels.dtype.kind not in "biuf" else "number" for labels in (predicted, true)}
+    kinds = {"number" if labels.dtype.kind in "biuf" else labels.dtype.kind for labels in (predicted, true)}
     if kinds in ({"number"}, {"U"}, {"S"}):
         return np.asarray(predicted == true, dtype=bool)
     return np.fromiter(map(_same, predicted, true), dtype=bool, count=len(true))
@@ -247,24 +250,35 @@ def _same(one: Any, other: Any) -> bool:
 
 def judges_rows_alone(estimator: Any) -> bool:
     """Return whether other rows never change the bits of a row. The types of the estimator's parts decide that."""
-    if isinstance(estimator, Pipeline):
-        return all(map(judges_rows_alone, (step for _, step in estimator.steps)))
     if isinstance(estimator, PrivateClassifier):
-        return all(
-            getattr(type(estimator), name) is getattr(PrivateClassifier, name)
-            for name in ("predict", "decision_function")
-        )
-    if hasattr(estimator, "best_estimator_") and type(estimator).__module__.startswith("dpsk."):
-        return judges_rows_alone(estimator.best_estimator_)
-    if type(estimator) in (ColumnTransformer, FeatureUnion):
-        parts = estimator.transformer_list if type(estimator) is FeatureUnion else estimator.transformers
-        rest = getattr(estimator, "remainder", "drop")
-        return all(map(judges_rows_alone, [rest, *(step for _, step, *_ in parts)]))
+        kind = type(estimator)
+        own = PrivateClassifier.predict, PrivateClassifier.decision_function
+        return (kind.predict, kind.decision_function) == own
     if type(estimator) is FunctionTransformer:  # a ufunc gives an entry the same bits wherever it stands in an array
         func = estimator.func
         of_entries = isinstance(func, np.ufunc) and func.nin == 1 and func.signature is None
         return func is None or (of_entries and not estimator.kw_args)
-    return type(estimator) in _ROW_BY_ROW or (isinstance(estimator, str) and estimator in ("passthrough", "drop"))
+    parts = _parts(estimator)
+    if parts is not None:
+        return all(map(judges_rows_alone, parts))
+    return type(estimator) in _ROW_BY_ROW or _is_word(estimator, "passthrough", "drop")
+
+
+def _parts(estimator: Any) -> list[Any] | None:
+    """Return the parts that a row passes through, None if they are not known."""
+    if isinstance(estimator, Pipeline):
+        return [step for _, step in estimator.steps]
+    if hasattr(estimator, "best_estimator_") and type(estimator).__module__.startswith("dpsk."):
+        return [estimator.best_estimator_]
+    if type(estimator) is FeatureUnion:
+        return [step for _, step in estimator.transformer_list]
+    if type(estimator) is ColumnTransformer:
+        return [estimator.remainder, *(step for _, step, _ in estimator.transformers)]
+    return None
+
+
+def _is_word(step: Any, *words: str) -> bool:
+    return isinstance(step, str) and step in words
 
 
 def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any:
@@ -276,8 +290,8 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
     Formal guarantee
     ----------------
     (docs/guarantees.md, 11.4)
-    For steps that treat each row by itself, what becomes of a row is a function of this row. Two facts count as public:
-    that some row is accepted at all, and that refused rows hold no NaN or infinity, as for any fit.
+    For steps that treat each row by itself, what becomes of a row is a function of this row. Public are: some row is
+    accepted, and refused rows hold no NaN or infinity.
     """
     n = n_rows_of(X)
 
@@ -303,7 +317,7 @@ def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any
                 "the steps in front of the private estimator refuse every row, or make no finite numbers of it. Fit "
                 "them to a few rows of your own making to see why"
             )
-        if len(found) == 1 and found[0][1][0] - found[0][0] == n:
+        if found[0][1][0] - found[0][0] == n:
             return found[0][1][1]
         made = fit_transform(rows_of(X, kept), rows_of(y, kept))
         require_numbers(made)  # as if no row had been refused

@@ -48,22 +48,23 @@ class Space:
             raise ValueError(
                 f"param_distributions={given!r} must be a dict of lists or distributions, or a list of such"
             )
-        prefix = _path_of_the_private_step(estimator)
-        for part in parts:
-            for name, values in part.items():
-                if not isinstance(name, str):
-                    raise ValueError(f"param_distributions cannot hold {name!r}: its keys are names of parameters")
-                if name.removeprefix(prefix) in _SET_BY_THE_SEARCH:
-                    raise ValueError(
-                        f"param_distributions cannot hold {name!r}: the search sets it for all runs. Give epsilon, "
-                        "delta, ledger and random_state to PrivateSearchCV"
-                    )
-                listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
-                if not _has_draws(values) and not (listed and len(values)):
-                    raise ValueError(
-                        f"param_distributions[{name!r}]={values!r} must be a list that is not empty, or a distribution "
-                        "with a method rvs and its parameters, such as scipy.stats.loguniform(1e-4, 1e-1)"
-                    )
+        prefix = ""
+        while isinstance(estimator, Pipeline):
+            name, estimator = estimator.steps[-1]
+            prefix += f"{name}__"
+        for name, values in (item for part in parts for item in part.items()):
+            if not isinstance(name, str):
+                raise ValueError(f"param_distributions cannot hold {name!r}: its keys are names of parameters")
+            if name.removeprefix(prefix) in _SET_BY_THE_SEARCH:
+                raise ValueError(
+                    f"param_distributions cannot hold {name!r}: the search sets it for all runs. Give epsilon, delta, "
+                    "ledger and random_state to PrivateSearchCV"
+                )
+            if not _has_draws(values):
+                raise ValueError(
+                    f"param_distributions[{name!r}]={values!r} must be a list that is not empty, or a distribution "
+                    "with a method rvs and its parameters, such as scipy.stats.loguniform(1e-4, 1e-1)"
+                )
         return cls(tuple(dict(sorted(part.items())) for part in parts))
 
     def draw(self, bits: Bits) -> dict[str, Any]:
@@ -108,10 +109,8 @@ class Run:
     Formal guarantee
     ----------------
     (docs/guarantees.md, 11.4)
-    A run keeps the bounds of ``search``, whatever parameters it has: the fit and the score are covered by allowances
-    (:class:`~dpsk.privacy.allowance.Allowance`), or the run ends without an outcome. That a run failed is an outcome
-    too, the worst one; whether a fit of one of our estimators fails depends on public facts and on what it released.
-    Steps in front of it have to treat each row by itself; a row that they refuse becomes a row of zeros.
+    A run keeps the bounds of ``search``, whatever parameters it has: an allowance covers its fit, another one its score
+    (:class:`~dpsk.privacy.allowance.Allowance`), or it ends without an outcome, which is the worst outcome.
     """
 
     estimator: Any
@@ -132,19 +131,16 @@ class Run:
 
     def calibrated(self, last: PrivateClassifier, *facts: Facts) -> None:
         """Set the largest epsilon that the search covers, and the delta that belongs to it."""
-        last.set_params(delta=self.start[1])
+        epsilon, delta = self.start
 
         def budgets_of(epsilon: float) -> list[Budget]:
-            last.set_params(epsilon=epsilon)
-            return [budget_with(last, known) for known in facts]
+            return [budget_with(last, known, epsilon, delta) for known in facts]
 
-        last.set_params(epsilon=self.search.strongest(budgets_of, self.start[0]))
+        last.set_params(epsilon=self.search.strongest(budgets_of, epsilon), delta=delta)
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
-        _, last = self.model(parameters)
-        last.set_params(epsilon=self.start[0], delta=self.start[1])
-        budget_with(last, SMALLEST)
+        budget_with(self.model(parameters)[1], SMALLEST, *self.start)
 
     def score_epsilon(self) -> float:
         """Return the largest pure epsilon of a score that is covered."""
@@ -186,16 +182,15 @@ class Run:
             bits=bits_for(seeds[1]),
         )
         last.set_params(classes=known, ledger=None, random_state=None)
-        accuracy = min(1.0, max(0.0, counted.noisy / (counted.n_rows * counted.one)))
-        return Outcome(counted.noisy, accuracy, parameters, model)
+        return Outcome(counted.noisy, counted.accuracy, parameters, model)
 
     def _allowance(self) -> Allowance:
         return Allowance(self.search, adjacency=self.adjacency, private=self.private)
 
 
-def budget_with(last: PrivateClassifier, facts: Facts) -> Budget:
-    """Return the budget of a fit on data with these facts, which is finite in a search."""
-    budget = budget_of_plan(last, facts)
+def budget_with(last: PrivateClassifier, facts: Facts, epsilon: float, delta: float) -> Budget:
+    """Set epsilon and delta; return the budget of a fit on data with these facts, which is finite in a search."""
+    budget = budget_of_plan(last.set_params(epsilon=epsilon, delta=delta), facts)
     if budget is None:
         raise ValueError("a search needs a finite epsilon")
     return budget
@@ -225,22 +220,14 @@ def fit_in_front(model: Any, X: Any, y: Any) -> Any:
 
 
 def _has_draws(values: Any) -> bool:
-    """Return whether this is a distribution, and not a family of scipy.stats without parameters."""
+    """Return whether this is a list that is not empty, or a distribution with its parameters (if it has any)."""
     if not hasattr(values, "rvs"):
-        return False
+        return isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes) and len(values) > 0
     try:
         copy.deepcopy(values).rvs(random_state=generator_for(bits_for(0)))
     except TypeError:
         return False
     return True
-
-
-def _path_of_the_private_step(estimator: Any) -> str:
-    path = ""
-    while isinstance(estimator, Pipeline):
-        name, estimator = estimator.steps[-1]
-        path += f"{name}__"
-    return path
 
 
 def _silence(part: Any) -> None:

@@ -87,12 +87,10 @@ def private_score(
 
     Formal guarantees
     -----------------
-    The count of correct predictions moves by at most 1 when a row leaves or is replaced, because each row is judged by
-    itself: in classifiers of dpsk no row changes the bits of another, and any other model gets the rows one at a time
-    (:mod:`dpsk.model_selection.judging`). A row that the estimator refuses, for whatever reason, counts as wrong. No
-    error, warning or refund depends on what a row holds. Discrete Laplace noise makes the count epsilon-differentially
-    private (delta = 0) for the rows of X and y. The release of the estimator already paid for its training rows. If
-    these are the same rows, the two prices add up (and the accuracy is too high).
+    (docs/guarantees.md, 13.2)
+    epsilon-differential privacy (delta = 0) for the rows of X and y, by discrete Laplace noise on the count of correct
+    predictions. A row that the estimator refuses counts as wrong. No error, warning or refund depends on what a row
+    holds. Rows that the estimator was fitted on pay twice, and their accuracy is too high.
 
     Parameters
     ----------
@@ -107,7 +105,7 @@ def private_score(
     confidence : float, default=0.95
         How often the intervals hold.
     adjacency : {"zero-out", "replace"}, default="zero-out"
-        Which data sets are neighbours; the noise is the same for both (docs/guarantees.md, 13.2).
+        Which data sets are neighbours; the noise is the same for both.
     ledger : PrivacyLedger, path or None, default=None
         The ledger of the held-out rows, which the price is set aside in before they are touched.
     random_state : int or None, default=None
@@ -133,16 +131,7 @@ def private_score(
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     counted, spent = released_successes(estimator, X, y, budget, adjacency=adjacency, ledger=ledger, bits=bits)
-    n, one, scale = counted.n_rows, counted.one, counted.scale
-    noisy = min(n * one, max(0, counted.noisy))  # cut off: no count lies beyond
-    return PrivateScore(
-        accuracy=noisy / (n * one),
-        interval=_population_interval(noisy, n, one, scale, 1 - confidence),
-        interval_on_rows=_rows_interval(noisy, n, one, scale, 1 - confidence),
-        confidence=confidence,
-        n_rows=n,
-        privacy_spent=spent,
-    )
+    return counted.score(confidence, spent)
 
 
 @dataclass(frozen=True)
@@ -153,6 +142,22 @@ class Counted:
     n_rows: int
     one: int
     scale: int
+
+    @property
+    def cut_off(self) -> int:
+        """``noisy``, cut off where no count lies beyond."""
+        return min(self.n_rows * self.one, max(0, self.noisy))
+
+    @property
+    def accuracy(self) -> float:
+        """The noisy part of correct predictions, in [0, 1]."""
+        return self.cut_off / (self.n_rows * self.one)
+
+    def score(self, confidence: float, spent: PrivacySpent) -> PrivateScore:
+        """Return the score with its intervals, both of which hold with this confidence."""
+        released = self.cut_off, self.n_rows, self.one, self.scale, 1 - confidence
+        population, rows = _population_interval(*released), _rows_interval(*released)
+        return PrivateScore(self.accuracy, population, rows, confidence, self.n_rows, spent)
 
 
 def released_successes(
@@ -195,8 +200,7 @@ _KINDS = {**dict.fromkeys("US", "text"), **dict.fromkeys("biuf", "numbers")}
 def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
     """Return an interval that misses count/n with probability ``error``, for ``noisy = one * count + noise``.
 
-    Cutting off brings the noisy count no farther from the count. Discrete Laplace noise exceeds q in magnitude with
-    probability 2 r^(q+1) / (1 + r), r = exp(-1/scale).
+    It rests on the tails of the discrete Laplace distribution (docs/guarantees.md, 13.3).
     """
     reach = max(0, math.ceil(scale * math.log(2 / (error * (1 + math.exp(-1 / scale))))) - 1)
     low = max(0, -((reach - noisy) // one))  # counts are integers: round up, and down
@@ -207,27 +211,17 @@ def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tu
 def _population_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
     """Return an interval that misses p with probability ``error``, for ``noisy = one * Binomial(n, p) + noise``.
 
-    What Clopper & Pearson (1934) do for a binomial count: all p under which neither the noisy count or less, nor the
-    noisy count or more, has a probability of at most error/2. Both probabilities are monotone in p. (Where the count
-    was cut off one of them is 1, and what stands here is less, but above 1/2 at that end.)
+    It consists of all p under which neither tail has a probability of at most error/2 (docs/guarantees.md, 13.3).
     """
 
-    def at_most(p: float) -> float:
+    def tail(p: float, sign: int) -> float:
+        """Return how much likelier than error/2 the noisy count or less (1) or the noisy count or more (-1) is."""
         count, weight = _counts(n, p)
-        return 1e-15 + float(weight @ _noise_cdf(noisy - one * count, scale))
+        return 1e-15 + float(weight @ _noise_cdf(sign * (noisy - one * count), scale)) - error / 2
 
-    def at_least(p: float) -> float:
-        count, weight = _counts(n, p)
-        return 1e-15 + float(weight @ _noise_cdf(one * count - noisy, scale))  # the noise is symmetric
-
-    half = error / 2
-    low = 0.0 if at_least(0.0) > half else _root(lambda p: at_least(p) - half) - 1e-9
-    high = 1.0 if at_most(1.0) > half else _root(lambda p: at_most(p) - half) + 1e-9
+    low = 0.0 if tail(0.0, -1) > 0 else float(brentq(tail, 0.0, 1.0, (-1,), xtol=1e-10)) - 1e-9
+    high = 1.0 if tail(1.0, 1) > 0 else float(brentq(tail, 0.0, 1.0, (1,), xtol=1e-10)) + 1e-9
     return max(0.0, low), min(1.0, high)
-
-
-def _root(function: Any) -> float:
-    return float(brentq(function, 0.0, 1.0, xtol=1e-10))
 
 
 def _counts(n: int, p: float) -> tuple[Floats, Floats]:

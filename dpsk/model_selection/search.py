@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -43,13 +45,14 @@ def _best_has(method: str) -> Any:
     return available_if(check)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Randomized search over hyper-parameters, all of it within one (epsilon, delta).
 
     A secret random number of times, parameters are drawn, a model with them is fitted on a part of the rows, and its
     accuracy on the others is measured with noise. Only the best comes out. That costs far less than to pay for every
     fit: at epsilon = 1 in all and 20 runs on average each has 0.58 at the same delta, where 20 that are all paid have
-    0.20. :meth:`run_budget` says what a run will have.
+    0.20. :meth:`run_budget` returns the budget of a run.
 
     Try the default of :class:`~dpsk.DPLogisticRegression` first: with the whole epsilon and all rows it is usually as
     good as anything that a search finds (docs/tuning.md, with numbers).
@@ -66,9 +69,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         The privacy guarantee of the whole search, scores and chosen parameters included. Choose delta well below
         1/n_samples.
     n_iter_distribution : TruncatedNegativeBinomial, Poisson or None, default=None
-        How often to try: :class:`~dpsk.model_selection.TruncatedNegativeBinomial` or
-        :class:`~dpsk.model_selection.Poisson`. None is ``TruncatedNegativeBinomial(eta=1, gamma=0.05)``, 20 runs on
-        average. A fixed number is not possible: the price is this low because nobody knows how many runs there were.
+        How often to try, a law of :mod:`dpsk.model_selection`. None: ``TruncatedNegativeBinomial(eta=1, gamma=0.05)``,
+        20 runs on average. A fixed number is not possible: the price is this low because the number is secret.
     validation_fraction : float, default=0.2
         The part of the rows, chosen by lot, that scores are measured on. The best model has not seen them: fitting it
         again on all rows would cost its whole price once more.
@@ -100,15 +102,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     -----------------
     (docs/guarantees.md, 11.4)
     (epsilon, delta)-differential privacy for each row of X and y, and for every outcome of ``fit``: the attributes
-    above, or :class:`~dpsk.model_selection.NothingSelected`. *Proof.* Which rows are held out, how many runs there are
-    and the parameters of each are drawn independently of the data. For any fixed held-out rows all runs are the same
-    mechanism, which draws its parameters first, and which keeps the bounds of the search
-    (:class:`~dpsk.privacy.allowance.Allowance`); the best of them has the guarantee that the law of their number states
-    (:mod:`dpsk.privacy.repetition`). Mixing over held-out rows changes nothing. A run that fails is an outcome with the
-    worst score and stops nothing.
-
-    How long ``fit`` takes tells about the number of runs, and nothing protects timing. Steps of a pipeline that print,
-    log or write files would count them too; ``verbose``, callbacks and ``memory`` are switched off.
+    above, or :class:`~dpsk.model_selection.NothingSelected`. Not covered is the time that ``fit`` takes, which tells
+    about the number of runs. Steps of a pipeline that print, log or write files would count the runs too; ``verbose``,
+    callbacks and ``memory`` are switched off.
 
     References
     ----------
@@ -129,67 +125,43 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     4.0
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        *,
-        n_iter_distribution: Law | None = None,
-        validation_fraction: float = 0.2,
-        n_jobs: int | None = None,
-        ledger: Any = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_distributions = param_distributions
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_iter_distribution = n_iter_distribution
-        self.validation_fraction = validation_fraction
-        self.n_jobs = n_jobs
-        self.ledger = ledger
-        self.random_state = random_state
+    estimator: Any
+    param_distributions: Any
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    _: KW_ONLY
+    n_iter_distribution: Law | None = None
+    validation_fraction: float = 0.2
+    n_jobs: int | None = None
+    ledger: Any = None
+    random_state: int | None = None
 
     def run_budget(self) -> Budget:
         """Return the budget of the fit in one run of the estimator as it was given: public, before any data."""
         run, *_ = self._planned()
         _, last = run.model({})
         run.calibrated(last, SMALLEST)
-        return budget_with(last, SMALLEST)
+        return budget_with(last, SMALLEST, last.epsilon, last.delta)
 
-    def _law(self) -> Law:
+    def _planned(self) -> tuple[Run, Budget, Space]:
+        """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
         law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
         if not isinstance(law, Law):
             raise ValueError(
                 f"n_iter_distribution={law!r} must be None, a TruncatedNegativeBinomial or a Poisson distribution of "
                 "dpsk.model_selection: if their number were not random and secret, every run would have to be paid"
             )
-        return law
-
-    def _planned(self) -> tuple[Run, Budget, Space]:
-        """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
-        law = self._law()
         last: PrivateClassifier = clone(private_step(self.estimator))
         require_part("validation_fraction", self.validation_fraction, whole=False)
         jobs: Any = self.n_jobs
         if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
             raise ValueError(f"n_jobs={jobs!r} must be None or an integer other than 0; -1 is all processors")
         space = Space.of(self.param_distributions, self.estimator)
-        Budget.of(self.epsilon, self.delta)  # or its error
-        private = bits_for(self.random_state).private
         require_free(last, last.adjacency)
-
-        def budget_of(epsilon: float, delta: float) -> Budget:
-            last.set_params(epsilon=epsilon, delta=delta)
-            return budget_with(last, SMALLEST)
-
-        budget = BestOf.budget(law, self.epsilon, self.delta, budget_of)
+        budget = BestOf.budget(law, self.epsilon, self.delta, partial(budget_with, last, SMALLEST))
         search: Any = budget.currency
-        run = Run(
-            self.estimator, search, law.start(search.bounds, budget.epsilon, budget.delta), last.adjacency, private
-        )
+        start = law.start(search.bounds, budget.epsilon, budget.delta)
+        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private)
         for parameters in [{}, *space.probes()]:
             run.check(parameters)
         return run, budget, space
@@ -220,13 +192,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         refuse_unsupported(unsupported)
         run, budget, space = self._planned()
         bits = bits_for(self.random_state)
-        label, adjacency, private = type(self).__name__, run.adjacency, bits.private
-        warn_not_private(noisy=True, seeded=not private, stacklevel=2)
-        with (
-            accounted(self) as account,
-            set_aside(self.ledger, budget, label=label, adjacency=adjacency, private=private) as ledger,
-        ):
-            account.door = door = Door(ledger, bits, adjacency)
+        promise: Any = {"label": type(self).__name__, "adjacency": run.adjacency, "private": bits.private}
+        warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
+        with accounted(self) as account, set_aside(self.ledger, budget, **promise) as ledger:
+            account.door = door = Door(ledger, bits, run.adjacency)
             X, y, classes = self._validated(run, budget, X, y)
             shares = self._shares(len(y), bits)
             ledger.charge(run.search.cost, "best of a secret number of runs")
@@ -262,28 +231,25 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return best
 
     def _validated(self, run: Run, budget: Budget, X: Any, y: Any) -> tuple[Any, Any, Any]:
-        """Return rows, labels and classes, checked as a fit would check them. (Runs never show their errors.)
+        """Return rows, labels and classes, checked as a fit would check them; steps in front are tried on all rows.
 
-        Steps in front of the estimator are tried on all rows. Warnings are shown once, here, because warnings of runs
-        would reveal the number of runs.
+        Errors and warnings are shown here, once. Those of runs would reveal the number of runs.
         """
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None")
         model, last = run.model({})
         X, y = (given if given is None or hasattr(given, "shape") else np.asarray(given) for given in (X, y))
+        shown = X
         if model is not last and X is not None:
             check_consistent_length(X, y)
-            checked, y = validated(last, fit_in_front(model, X, y), y)
-        else:
-            checked, y = validated(last, X, y)
+            shown = fit_in_front(model, X, y)
+        checked, y = validated(last, shown, y)
         classes = known_classes(np.unique(y), last.classes)
         run.calibrated(last, SMALLEST)
         facts = Facts(checked.shape[0], checked.shape[1], len(classes))
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
-        if model is last and not hasattr(X, "iloc"):
-            return checked, y, classes
-        return X, y, classes
+        return checked if model is last and not hasattr(X, "iloc") else X, y, classes
 
     def _shares(self, n: int, bits: Bits) -> tuple[Integers, Integers]:
         """Return which rows are for fits and which for scores. The draw is random and does not look at labels."""
@@ -301,20 +267,14 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return self._fitted().classes_
 
     @property
-    def n_features_in_(self) -> int:
+    def n_features_in_(self) -> Any:
         """The number of columns seen in ``fit``."""
-        try:
-            return int(self._fitted().n_features_in_)
-        except ValueError as unfitted:
-            raise AttributeError(f"{type(self).__name__} has no n_features_in_ before it is fitted") from unfitted
+        return self._fitted().n_features_in_
 
     @property
     def feature_names_in_(self) -> Any:
         """The names of the columns seen in ``fit``, if they had any."""
-        try:
-            return self._fitted().feature_names_in_
-        except ValueError as unfitted:
-            raise AttributeError(f"{type(self).__name__} has no feature_names_in_ before it is fitted") from unfitted
+        return self._fitted().feature_names_in_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")  # a report alone is what a search leaves that came to nothing

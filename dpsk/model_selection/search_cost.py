@@ -71,31 +71,31 @@ class SearchCost:
 
     def statement(self) -> str:
         """Return the cost in words, and what the cost does not include."""
-        text = f"{self.fits} fits, of which {self.fits_on_a_row} see any one row. "
+        said = [f"{self.fits} fits, of which {self.fits_on_a_row} see any one row."]
         if self.epsilon == math.inf:
-            text += (
-                f"No (epsilon, delta) at delta = {self.delta:g} covers them: a fit is not private, or delta is small. "
+            said.append(
+                f"No (epsilon, delta) at delta = {self.delta:g} covers them: a fit is not private, or delta is small."
             )
         else:
-            text += (
+            said.append(
                 f"Their models together are ({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differentially "
                 f"private ({self.composition} composition), provided that every other step of a pipeline treats each "
-                f"row by itself; two data sets are neighbours when {Adjacency(self.adjacency).words}. "
+                f"row by itself; two data sets are neighbours when {Adjacency(self.adjacency).words}."
             )
         if not self.folds_are_public:
-            text += (
+            said.append(
                 "That takes the fold of each row as public, although these folds may depend on labels: KFold has folds "
-                "that do not. "
+                "that do not."
             )
         if self.enough is not None:
             needs, left = (_words(amount) for amount in (self.needs, self.left))
-            text += (
-                f"The ledger has {left} left and they reserve {needs}: {'enough' if self.enough else 'NOT ENOUGH'}. "
-            )
-        return text + (
+            enough = "enough" if self.enough else "NOT ENOUGH"
+            said.append(f"The ledger has {left} left and they reserve {needs}: {enough}.")
+        said.append(
             "The scores, and the choice of the best by them, are not included: they are un-noised facts about the "
             "held-out rows that nothing pays for. dpsk.private_score releases an accuracy that is paid for."
         )
+        return " ".join(said)
 
     def __str__(self) -> str:
         return self.statement()
@@ -119,39 +119,32 @@ def search_cost(
     Formal guarantees
     -----------------
     (docs/guarantees.md, 12.8)
-    Caps are fixed before the first fit, so any composition theorem applies, and the best of several may be chosen: sums
-    of epsilon and delta (Dwork, Rothblum & Vadhan 2010), of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su
-    2022). With ``KFold`` (or ``RepeatedKFold``) which rows a fold holds follows from their number, and each row is in
-    all training sets but one (per repetition). The model whose training set lacks the row has the same distribution
-    under both neighbours, whatever the others turned out to be, so for this row it costs nothing: k - 1 of k fits
-    count. Other splitters may look at labels or leave a row in every training set: all their fits count. A refit counts
-    for every row. Estimators that choose a method by the number of rows (``solver="auto"``) have a rho or mu**2 only
-    where that number is known.
+    Epsilon and delta cover all models together, not un-noised scores or a choice by them. They come from sums of
+    epsilon and delta, of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su 2022). With k folds of ``KFold`` or
+    ``RepeatedKFold`` k - 1 of k fits count for a row; with any other splitter all fits count. So does a refit.
 
     Parameters
     ----------
     search : GridSearchCV, RandomizedSearchCV, or an estimator
-        What will be run; an estimator stands for a cross-validation of it with ``cv``. The estimator is one of dpsk's,
-        or a pipeline that ends in one.
+        An estimator, one of dpsk's or a pipeline that ends in one, stands for a cross-validation of it with ``cv``.
     X, y, groups : optional
         Only for splitters whose number of splits depends on them (``LeaveOneOut``, groups).
-    cv : optional
-        How an estimator is cross-validated, as for ``cross_validate``.
     delta : float or None, default=None
         The delta of the guarantee. None: the sum of the deltas of the fits that see one row.
     ledger : PrivacyLedger, path or None, default=None
         The ledger to ask. None: the one of the estimator, if it has one.
     n_rows, n_features, n_classes : int or None, default=None
-        Public facts about all of the data, for estimators whose budget depends on them: ``solver="auto"``, and
+        Public facts about all of the data, for estimators whose rho or mu**2 depends on them: ``solver="auto"``, and
         objective perturbation. Training sets hold half to all of the rows.
     """
     given: Any = delta
     if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
         raise ValueError(f"delta={delta!r} must be None or lie in [0, 1)")
     plan = _Plan.of(search, cv, X, y, groups, _facts(n_rows, n_features, n_classes))
+    model = plan.candidates[0].model  # all have the same ledger and adjacency
     epsilon, at_delta, composition = plan.guarantee(delta)
     needs = left = enough = None
-    durable = as_ledger(plan.candidates[0].model.ledger if ledger is None else ledger)
+    durable = as_ledger(model.ledger if ledger is None else ledger)
     if durable is not None:
         terms = durable.terms()
         reserved, there = plan.reserved(terms), durable.left()
@@ -166,7 +159,7 @@ def search_cost(
         left=left,
         enough=enough,
         folds_are_public=plan.seen < plan.splits,
-        adjacency=plan.candidates[0].model.adjacency,
+        adjacency=model.adjacency,
     )
 
 
@@ -246,7 +239,9 @@ class _Plan:
                 raise ValueError(f"the candidates differ in {name}, so their costs do not add up to one guarantee")
         splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
         splits = int(splitter.get_n_splits(X, y, groups))
-        return cls(found, tried, splits, splits - _splits_without_a_row(splitter), refits)
+        # in how many training sets each row is certain to be missing: these folds look at no data
+        missing = {KFold: 1, RepeatedKFold: getattr(splitter, "n_repeats", 1)}.get(type(splitter), 0)
+        return cls(found, tried, splits, splits - missing, refits)
 
     def total(self, amounts: Sequence[Fraction], times: int) -> Fraction:
         """Return the largest sum that the tried candidates, each so many times, and a refit of any can reach."""
@@ -295,15 +290,6 @@ def _candidates(search: Any) -> tuple[list[dict[str, Any]], int]:
         "which candidates a RandomizedSearchCV draws from distributions is not known beforehand: give the search (not "
         "the estimator) an integer random_state, or lists instead of distributions"
     )
-
-
-def _splits_without_a_row(splitter: Any) -> int:
-    """Return in how many training sets each row is certain to be missing, for folds that look at no data."""
-    if type(splitter) is KFold:
-        return 1
-    if type(splitter) is RepeatedKFold:
-        return int(splitter.n_repeats)
-    return 0
 
 
 def private_step(estimator: Any) -> PrivateClassifier:

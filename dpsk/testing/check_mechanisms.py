@@ -45,7 +45,10 @@ def check_mechanism(
     draws: int = 4_000,
     seed: int = 0,
 ) -> float:
-    """Check what a mechanism refuses, how it is distributed and, from samples, that it costs no less than it says.
+    """Check what a mechanism refuses, how it is distributed and, from samples, that it leaks no more than it costs.
+
+    Returns the largest lower bound on epsilon (at delta = 0) that the samples prove, each with error probability
+    ``ERROR_PROBABILITY``.
 
     Parameters
     ----------
@@ -62,82 +65,71 @@ def check_mechanism(
         it may choose none.
     draws : int
         Samples per distribution.
-
-    Returns
-    -------
-    float
-        The largest lower bound on epsilon (at delta = 0) that the samples prove, each with error probability
-        ``ERROR_PROBABILITY``.
     """
-    bits = SeededBits(seed)
-    name = repr(mechanism)
-    require(isinstance(mechanism.cost, Cost), f"{name}.cost must be a Cost")
+    require(isinstance(mechanism.cost, Cost), f"{mechanism!r}.cost must be a Cost")
+    _check_refusals(mechanism)
+    sampled = _Sampled(sensitivity, draws, SeededBits(seed))
+    if cdf is not None:
+        _check_distribution(mechanism, lambda variant: sampled.has_cdf(variant, cdf))
+    elif probabilities is not None:
+        _check_distribution(mechanism, lambda variant: sampled.has_probabilities(variant, *probabilities))
+    worst = neighbouring_scores(21, sensitivity) if mechanism.selects else neighbouring_sums(3, sensitivity)
+    pairs = [pair for one, other in neighbours or worst for pair in ((one, other), (other, one))]
+    return max(0.0, *(_epsilon_lower_bound(mechanism, *pair, sampled) for pair in pairs))
+
+
+def _check_refusals(mechanism: Mechanism) -> None:
     for bad in (math.inf, math.nan, 0.0, -1.0):
-        refused = False
         try:
             mechanism.check(Sensitivity(bad, bad, bad))
         except ValueError:
-            refused = True
-        require(refused, f"{name} accepts a sensitivity of {bad}")
+            continue
+        require(False, f"{mechanism!r} accepts a sensitivity of {bad}")
 
-    variants = [(mechanism, True)]
+
+def _check_distribution(mechanism: Mechanism, agrees: Callable[[Mechanism], bool]) -> None:
+    """Check that a test of the distribution accepts the mechanism, and refuses it at other strengths."""
+    require(agrees(mechanism), f"{mechanism!r} does not have the stated distribution")
     strength = dataclasses.fields(mechanism)[0].name  # type: ignore[arg-type]
     for factor in (2 / 3, 3 / 2):
         changed = {strength: getattr(mechanism, strength) * factor}
-        variants.append((dataclasses.replace(mechanism, **changed), False))  # type: ignore[type-var]
-    for variant, right in variants:
-        agrees = _agrees(variant, sensitivity, cdf, probabilities, draws, bits)
-        if agrees is not None and right:
-            require(agrees, f"{name} does not have the stated distribution")
-        elif agrees is not None:
-            require(not agrees, f"{name}: the distribution test is too weak to tell it from {variant!r}")
-
-    largest = 0.0
-    worst = neighbouring_scores(21, sensitivity) if mechanism.selects else neighbouring_sums(3, sensitivity)
-    for value, neighbour in neighbours or list(worst):
-        for left, right_value in ((value, neighbour), (neighbour, value)):
-            bound = _epsilon_lower_bound(mechanism, left, right_value, sensitivity, draws, bits)
-            largest = max(largest, bound)
-    return largest
+        variant = dataclasses.replace(mechanism, **changed)  # type: ignore[type-var]
+        weak = f"{mechanism!r}: the distribution test is too weak to tell it from {variant!r}"
+        require(not agrees(variant), weak)
 
 
-def _sample(mechanism: Mechanism, value: Array, sensitivity: Sensitivity, draws: int, bits: SeededBits) -> Array:
-    return np.array([np.ravel(mechanism(value, sensitivity, bits)) for _ in range(draws)])
+@dataclasses.dataclass(frozen=True)
+class _Sampled:
+    """So many draws at a sensitivity, and tests of their distribution."""
 
+    sensitivity: Sensitivity
+    draws: int
+    bits: SeededBits
 
-def _agrees(
-    mechanism: Mechanism,
-    sensitivity: Sensitivity,
-    cdf: Callable[[Array], Array] | None,
-    probabilities: tuple[Array, Array] | None,
-    draws: int,
-    bits: SeededBits,
-) -> bool | None:
-    if cdf is not None:
-        noise = np.asarray(mechanism(np.zeros(draws, dtype=np.int64), sensitivity, bits), dtype=float)
+    def __call__(self, mechanism: Mechanism, value: Array) -> Array:
+        return np.array([np.ravel(mechanism(value, self.sensitivity, self.bits)) for _ in range(self.draws)])
+
+    def has_cdf(self, mechanism: Mechanism, cdf: Callable[[Array], Array]) -> bool:
+        noise = np.asarray(mechanism(np.zeros(self.draws, dtype=np.int64), self.sensitivity, self.bits), dtype=float)
         # at the steps of the sample only: right for continuous noise, on the safe side for noise on a grid
         values, counts = np.unique(noise, return_counts=True)
-        distance = np.abs(np.cumsum(counts) / draws - cdf(values)).max()
-        return bool(kstwo.sf(distance, draws) > ERROR_PROBABILITY)
-    if probabilities is not None:
-        scores, expected = probabilities
-        sample = _sample(mechanism, scores, sensitivity, draws, bits)[:, 0]
-        counts = np.bincount(sample, minlength=len(expected))
-        rare = expected * draws < 5
+        distance = np.abs(np.cumsum(counts) / self.draws - cdf(values)).max()
+        return bool(kstwo.sf(distance, self.draws) > ERROR_PROBABILITY)
+
+    def has_probabilities(self, mechanism: Mechanism, scores: Array, expected: Array) -> bool:
+        counts = np.bincount(self(mechanism, scores)[:, 0], minlength=len(expected))
+        rare = expected * self.draws < 5
         observed = np.append(counts[~rare], counts[rare].sum())
-        wanted = np.append(expected[~rare], expected[rare].sum()) * draws
+        wanted = np.append(expected[~rare], expected[rare].sum()) * self.draws
         keep = wanted > 0
         require(observed[~keep].sum() == 0, "an impossible index was chosen")
-        wanted *= draws / wanted.sum()
+        wanted *= self.draws / wanted.sum()
         return bool(chisquare(observed[keep], wanted[keep]).pvalue > ERROR_PROBABILITY)
-    return None
 
 
-def _epsilon_lower_bound(
-    mechanism: Mechanism, value: Array, neighbour: Array, sensitivity: Sensitivity, draws: int, bits: SeededBits
-) -> float:
+def _epsilon_lower_bound(mechanism: Mechanism, value: Array, neighbour: Array, sampled: _Sampled) -> float:
     """Sample two neighbours; raise if some event proves the cost too low; return the epsilon proved at delta = 0."""
-    samples = [_sample(mechanism, v, sensitivity, draws, bits) for v in (value, neighbour)]
+    samples = [sampled(mechanism, v) for v in (value, neighbour)]
     if not mechanism.selects:  # what matters is the projection on the difference
         direction = (value - neighbour).astype(float).ravel()
         samples = [s @ direction for s in samples]

@@ -35,14 +35,11 @@ def check_query(
     """
     rng = np.random.default_rng(seed)
     largest = 0.0
+    how = RowMap(n_classes=n_classes, fit_intercept=fit_intercept, data_norm=data_norm)
 
     def total(X: Array, y: Array) -> Array:
-        rows: Rows
         matrix = sp.csr_matrix(X) if rng.random() < 0.5 else X
-        if make_rows is not None:
-            rows = make_rows(matrix, y)
-        else:
-            rows = ArrayRows(matrix, y, RowMap(n_classes=n_classes, fit_intercept=fit_intercept, data_norm=data_norm))
+        rows = ArrayRows(matrix, y, how) if make_rows is None else make_rows(matrix, y)
         with np.errstate(all="ignore"):  # as PrivateData.measure does
             result = query.over(rows, SeededBits(seed))
         require(result.dtype == np.int64, f"{query.label}: a query must return 64-bit integers")
@@ -57,27 +54,26 @@ def check_query(
         other_y[0] = random_labels(n_classes, 1, rng)[0]
         whole = total(X, y)
         changes = {"zero-out": whole - total(X[1:], y[1:]), "replace": whole - total(other_X, other_y)}
-        for adjacency, change in changes.items():
-            promised = query.sensitivity(adjacency)
-            # in Python's integers, and the l2 norm by its square: a promise has to hold after every rounding
-            steps = [abs(int(entry)) for entry in change.ravel()]
-            square = sum(step**2 for step in steps)
-            l2_holds = not math.isfinite(promised.l2) or square <= Fraction(promised.l2) ** 2
-            for norm, size, holds in (
-                ("l1", sum(steps), sum(steps) <= promised.l1),
-                ("l2", math.sqrt(square), l2_holds),
-                ("linf", max(steps), max(steps) <= promised.linf),
-            ):
-                bound = getattr(promised, norm)
-                require(
-                    holds,
-                    f"{query.label}: one row moved the sum by {size} in {norm}, promised {bound} ({adjacency})",
-                )
-            if promised.monotone:
-                require(
-                    (change >= 0).all() or (change <= 0).all(),
-                    f"{query.label}: promised monotone under {adjacency}, but one row moved entries both ways",
-                )
-            if math.isfinite(promised.l2):
-                largest = max(largest, math.sqrt(square) / promised.l2)
+        largest = max(largest, *(_part_of_promise(query, *change) for change in changes.items()))
     return largest
+
+
+def _part_of_promise(query: Statistic, adjacency: str, change: Array) -> float:
+    """Check the promise for one change of a sum; return which fraction of the promised l2 norm it has."""
+    promised = query.sensitivity(adjacency)
+    # in Python's integers, and the l2 norm by its square: a promise has to hold after every rounding
+    steps = [abs(int(entry)) for entry in change.ravel()]
+    square = sum(step**2 for step in steps)
+    finite = math.isfinite(promised.l2)
+    for norm, size, holds in (
+        ("l1", sum(steps), sum(steps) <= promised.l1),
+        ("l2", math.sqrt(square), not finite or square <= Fraction(promised.l2) ** 2),
+        ("linf", max(steps), max(steps) <= promised.linf),
+    ):
+        moved = f"{query.label}: one row moved the sum by {size} in {norm}"
+        require(holds, f"{moved}, promised {getattr(promised, norm)} ({adjacency})")
+    require(
+        not promised.monotone or (change >= 0).all() or (change <= 0).all(),
+        f"{query.label}: promised monotone under {adjacency}, but one row moved entries both ways",
+    )
+    return math.sqrt(square) / promised.l2 if finite else 0.0

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 
-
 ERROR_PROBABILITY = 1e-9
 """How often a comparison of a correct mechanism may fail by chance."""
 

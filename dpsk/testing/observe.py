@@ -50,40 +50,45 @@ def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iter
     from stream to stream. A value that is the same under all streams on one data set, and another one on the other data
     set, is not noise.
     """
+    kind = _other_kind(plain, twin)
+    if kind:
+        yield f"{where}: {kind}"
+        return
+    entries = _entries_moved_by_the_row(plain, twin)
+    if _moved_by_the_row(*([seen.value for seen in some] for some in (plain, twin))):
+        yield f"{where}: {_shown(plain[0].value)} became {_shown(twin[0].value)}, whatever the noise"
+    elif len(entries):
+        yield f"{where}: entry {entries[0]} of an array, and {len(entries) - 1} more, moved whatever the noise"
+    for name in plain[0].parts:
+        if all(name in seen.parts for seen in (*plain, *twin)):
+            yield from differences(f"{where}{name}", *([seen.parts[name] for seen in some] for some in (plain, twin)))
+    ones, others = ([seen.items for seen in some if seen.items is not None] for some in (plain, twin))
+    if len(ones) == len(plain) and len(others) == len(twin):
+        yield from _differences_of_items(where, ones, others)
+
+
+def _other_kind(plain: Sequence[Seen], twin: Sequence[Seen]) -> str | None:
+    """Return in words which kind, or names of parts, no noise can have changed."""
     kinds = [seen.kind for seen in plain], [seen.kind for seen in twin]
     for one, other in zip(plain, twin, strict=True):
         optional = _NOTHING in (one.kind, other.kind) and (one.loose or other.loose)
         if one.kind != other.kind and (not optional or _moved_by_the_row(*kinds)):
-            yield f"{where}: {one.kind!r} became {other.kind!r}"
-            return
-        if set(one.parts) != set(other.parts) and not one.loose:
-            gone, new = (sorted(set(a.parts) - set(b.parts)) for a, b in ((one, other), (other, one)))
-            yield f"{where}: there is " + " and ".join(
-                text for names, text in ((new, f"{new} now"), (gone, f"{gone} no longer")) if names
-            )
-            return
-    if _moved_by_the_row([seen.value for seen in plain], [seen.value for seen in twin]):
-        yield f"{where}: {_shown(plain[0].value)} became {_shown(twin[0].value)}, whatever the noise"
-    else:
-        entries = _entries_moved_by_the_row(plain, twin)
-        if len(entries):
-            yield f"{where}: entry {entries[0]} of an array, and {len(entries) - 1} more, moved whatever the noise"
-    every = [*plain, *twin]
-    for name in plain[0].parts:
-        if all(name in seen.parts for seen in every):
-            yield from differences(
-                f"{where}{name}", [seen.parts[name] for seen in plain], [seen.parts[name] for seen in twin]
-            )
-    items = [seen.items for seen in every if seen.items is not None]
-    if len(items) != len(every):
-        return
-    if len(set(map(len, items))) == 1:
-        for place in range(len(items[0])):
-            here = [found[place] for found in items]
-            yield from differences(f"{where}[{place}]", here[: len(plain)], here[len(plain) :])
-        return
-    ones, others = items[: len(plain)], items[len(plain) :]
-    if _moved_by_the_row([len(found) for found in ones], [len(found) for found in others]):
+            return f"{one.kind!r} became {other.kind!r}"
+        gone, new = (sorted(set(a.parts) - set(b.parts)) for a, b in ((one, other), (other, one)))
+        changes = [text for names, text in ((new, f"{new} now"), (gone, f"{gone} no longer")) if names]
+        if changes and not one.loose:
+            return f"there is {' and '.join(changes)}"
+    return None
+
+
+def _differences_of_items(
+    where: str, ones: Sequence[Sequence[Seen]], others: Sequence[Sequence[Seen]]
+) -> Iterator[str]:
+    lengths = [len(found) for found in ones], [len(found) for found in others]
+    if len({*lengths[0], *lengths[1]}) == 1:
+        for place in range(len(ones[0])):
+            yield from differences(f"{where}[{place}]", *([found[place] for found in some] for some in (ones, others)))
+    elif _moved_by_the_row(*lengths):
         yield f"{where}: {len(ones[0])} items became {len(others[0])}, whatever the noise"
 
 
@@ -133,7 +138,11 @@ def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
                 raised = Seen(" <- ".join(_errors(error)))
         channels = {
             "exception": raised,
-            "warnings": Seen("\n".join(_warning(one) for one in warned)),
+            "warnings": Seen(
+                "\n".join(
+                    f"{one.category.__qualname__}: {_steady(str(one.message))} ({one.filename})" for one in warned
+                )
+            ),
             "printed lines": _lines(printed.getvalue()),
             "result ": _seen(returned, set()),
             "pickle ": _pickled(returned),
@@ -166,10 +175,6 @@ def _errors(error: BaseException | None) -> Iterator[str]:
         yield from _errors(error.__cause__)
         if error.__context__ is not error.__cause__:
             yield from _errors(error.__context__)
-
-
-def _warning(one: warnings.WarningMessage) -> str:
-    return f"{one.category.__qualname__}: {_steady(str(one.message))} ({one.filename})"
 
 
 _UNSTEADY = [
@@ -222,12 +227,9 @@ def _content(path: Path) -> Seen:
             return _lines(content.decode())
         except UnicodeDecodeError:
             return Seen("file", content)
-    rows = [{name: at for name, at in vars(row).items() if name not in ("started", "ended")} for row in _history(path)]
-    return Seen("ledger", items=[_seen(row, set()) for row in rows])
-
-
-def _history(path: Path) -> list[Any]:
-    return PrivacyLedger(path).history()
+    rows = [vars(row) for row in PrivacyLedger(path).history()]
+    timeless = [{name: at for name, at in row.items() if name not in ("started", "ended")} for row in rows]
+    return Seen("ledger", items=[_seen(row, set()) for row in timeless])
 
 
 def _pickled(thing: Any) -> Seen:
@@ -249,36 +251,42 @@ def _pickled(thing: Any) -> Seen:
 def _seen(thing: Any, above: set[int]) -> Seen:
     """Return how a thing looks: its attributes, and what a pickle of it would hold."""
     kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
-    if thing is None or thing is Ellipsis:
+    if isinstance(thing, types.NoneType | types.EllipsisType):
         return Seen(kind)
     if isinstance(thing, str):
         return _text(thing)
     if isinstance(thing, bool | int | float | complex | bytes | np.generic):
         return Seen(kind, repr(thing), loose=True)
-    if isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
-        inside = {f"[{k}]": _cell(cell, above) for k, cell in enumerate(getattr(thing, "__closure__", None) or ())}
-        if isinstance(thing, types.FunctionType):
-            own = (thing.__defaults__, thing.__kwdefaults__, thing.__dict__)
-            inside["<own>"] = _seen(own, above | {id(thing)})
-        return Seen(f"{kind} {getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing)}", parts=inside)
     if id(thing) in above:
         return Seen(f"{kind}, again")
     above = above | {id(thing)}
-    if isinstance(thing, np.ndarray) and thing.dtype.kind not in "OUV":
-        shape = {" shape": Seen("shape", thing.shape)}
-        return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", thing.tobytes(), shape, width=thing.itemsize)
+    if isinstance(thing, type | types.FunctionType | types.BuiltinFunctionType | types.ModuleType | np.ufunc):
+        return _seen_code(thing, kind, above)
     if isinstance(thing, np.ndarray):
-        return Seen(f"{kind} {thing.dtype}", thing.shape, items=[_seen(entry, above) for entry in thing.ravel()])
-    if isinstance(thing, set | frozenset):
-        return Seen(kind, items=[_seen(entry, above) for entry in sorted(thing, key=repr)])
+        return _seen_array(thing, kind, above)
     if type(thing) is dict:
         parts = {f"[{_steady(repr(key))}]": _seen(value, above) for key, value in thing.items()}
         return Seen(kind, sorted(parts), parts, loose=True)
-    parts = dict[str, Seen]()
+    if isinstance(thing, set | frozenset):
+        return Seen(kind, items=[_seen(entry, above) for entry in sorted(thing, key=repr)])
+    held = {} if type(thing) in (list, tuple) else _attributes(thing)
     items = [_seen(entry, above) for entry in thing] if isinstance(thing, list | tuple) else None
-    if type(thing) not in (list, tuple):
-        parts |= {f".{name}": _seen(value, above) for name, value in _attributes(thing).items()}
-    return Seen(kind, parts=parts, items=items)
+    return Seen(kind, parts={f".{name}": _seen(value, above) for name, value in held.items()}, items=items)
+
+
+def _seen_array(thing: Any, kind: str, above: set[int]) -> Seen:
+    if thing.dtype.kind in "OUV":
+        return Seen(f"{kind} {thing.dtype}", thing.shape, items=[_seen(entry, above) for entry in thing.ravel()])
+    shape = {" shape": Seen("shape", thing.shape)}
+    return Seen(f"{kind} {thing.dtype} of {thing.ndim} dimensions", thing.tobytes(), shape, width=thing.itemsize)
+
+
+def _seen_code(thing: Any, kind: str, above: set[int]) -> Seen:
+    """Return how a class, a function or a module looks: its name, and what a function carries along."""
+    inside = {f"[{k}]": _cell(cell, above) for k, cell in enumerate(getattr(thing, "__closure__", None) or ())}
+    if isinstance(thing, types.FunctionType):
+        inside["<own>"] = _seen((thing.__defaults__, thing.__kwdefaults__, thing.__dict__), above)
+    return Seen(f"{kind} {getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing)}", parts=inside)
 
 
 def _cell(cell: Any, above: set[int]) -> Seen:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..model_selection.judging import rows_of
 from .common import require
 from .observe import Seen, differences, observed
 
@@ -23,15 +25,14 @@ def check_twins(
 ) -> None:
     """Check that only noisy numbers differ between two data sets that differ in one row.
 
-    ``action(X, y)`` does what is private (a fit, a score, a search) and returns what it releases. It is run on the data
-    as they are and with an extreme row in the place of one, for each of ``rows`` (:func:`extreme_rows` by default),
-    with the bits of the operating system replaced by the same ``streams`` of bits for both, in an empty working folder
-    that messages and files are compared in. The result of an action is never private: release nothing of it, and fit
-    nothing private in other threads meanwhile.
+    ``action(X, y)`` does what is private (a fit, a score, a search) and returns what it releases. It runs in an empty
+    working folder, on the data as they are and with an extreme row in the place of one, for each of ``rows``
+    (:func:`extreme_rows` by default). The same ``streams`` of bits replace those of the operating system. So the result
+    is never private: release nothing of it, and fit nothing private in other threads meanwhile.
 
     Compared exactly, under every stream:
 
-    * exceptions: type, text, and those that hang on them;
+    * exceptions and those that hang on them: type and text;
     * warnings: category, text, number, order, and the file they are attributed to;
     * of the result, through attributes, properties, dicts, lists, tuples, functions and what a pickle would hold:
       types, dtypes, numbers of dimensions, names of attributes, and texts without their numbers;
@@ -40,35 +41,29 @@ def check_twins(
     * names of files left behind, in the working folder and in the one for temporary files;
     * rows of ledgers in the working folder: labels, states, and who they are on.
 
-    What is compared exactly may still follow from what was released (a warning that a fit found nothing, say). Choose
-    an epsilon at which one row hardly moves a release, such as 0.5: then it does not.
+    These may still follow from what was released (a warning that a fit found nothing, say). Choose an epsilon at which
+    one row hardly moves a release, such as 0.5.
+
+    Compared in kind: numbers, each for itself, also in arrays, texts, ledgers and files; shapes of arrays, lengths of
+    lists, keys of dicts; how often a line is printed; whether there is a number or None. Noise may move all of these. A
+    value that is the same under every stream, and another one on the twin under every stream, is a fact about the row.
+    Whole numbers that noise hardly moves can look like that by chance; ``streams=6`` tells.
 
     Not seen: what is written past Python's streams (``os.write``, other processes), attributes of classes and modules,
     settings of the process (warning filters, environment), the order in which an array lies in memory.
 
-    Compared in kind: numbers, each for itself, also in arrays, texts, ledgers and files; shapes of arrays, lengths of
-    lists, keys of dicts; how often a line is printed; whether there is a number or None. Noise may move all of these,
-    and lead to another number of steps. What it does not move is no noise: a value that is the same under every stream,
-    and another one on the twin under every stream, is a fact about the row. Noisy numbers that are whole and hardly
-    move can look like that by chance; ``streams=6`` tells.
-
-    If the result predicts, :func:`check_company` is done with its methods.
-
-    Raises AssertionError with a sentence that names the row, the channel and what differs.
+    If the result predicts, :func:`check_company` is done with its methods. An AssertionError names the row, the channel
+    and what differs.
     """
     require(streams >= 2, "streams must be at least 2: noise is told by its moving from one to the next")
-    seen, results = zip(*(observed(lambda: action(X, y), stream) for stream in range(streams)), strict=True)
+    seen, results = zip(*(observed(partial(action, X, y), stream) for stream in range(streams)), strict=True)
     raised = [one.parts["exception"].kind for one in seen]
     compared = any(one.parts[channel].parts for one in seen for channel in ("printed lines", "files "))
     told = compared or any(result is not None for result in results)
     require(told or "none" not in raised, "the action returns, prints and leaves nothing: return what it releases")
     require("none" in raised, f"the action raises on ordinary data already, so nothing was compared: {raised[0]}")
-    for name, place, twin_X, twin_y in _twins(X, y, rows):
-
-        def on_twin(X: Any = twin_X, y: Any = twin_y) -> Any:
-            return action(X, y)
-
-        others = [observed(on_twin, stream)[0] for stream in range(streams)]
+    for name, place, *twin in _twins(X, y, rows):
+        others = [observed(partial(action, *twin), stream)[0] for stream in range(streams)]
         _refuse(f"with {name} in place of row {place}", list(seen), others)
     for method in _METHODS:
         if hasattr(results[0], method):
@@ -88,7 +83,7 @@ def check_company(method: Callable[[Any], Any], X: Any, *, rows: Mapping[str, Ro
     require(raised == "none", f"{name} raises on ordinary data already, so nothing was compared: {raised}")
     expected, quiet = np.asarray(expected), _channels(alone)
     n = X.shape[0]
-    backwards = _rows_of(X, slice(None, None, -1))
+    backwards = rows_of(X, slice(None, None, -1))
 
     def require_same(rows: Any, kept: Any, what: str) -> None:
         shown, found = observed(lambda: method(rows), 0)
@@ -98,11 +93,11 @@ def check_company(method: Callable[[Any], Any], X: Any, *, rows: Mapping[str, Ro
 
     require_same(backwards, (slice(None), slice(None, None, -1)), "in reversed order")
     for k in sorted({0, n // 2, n - 1}):
-        require_same(_rows_of(X, slice(k, k + 1)), (slice(k, k + 1), slice(None)), f"for row {k} alone")
+        require_same(rows_of(X, slice(k, k + 1)), (slice(k, k + 1), slice(None)), f"for row {k} alone")
     for label, place, twin, _ in _twins(X, None, rows):
         others = np.delete(np.arange(n), place)
         require_same(twin, (others, others), f"with {label} in place of row {place}")
-        require_same(_rows_of(X, others), (others, slice(None)), f"without row {place}")
+        require_same(rows_of(X, others), (others, slice(None)), f"without row {place}")
 
 
 def extreme_rows(X: Any, y: Any = None) -> dict[str, Row]:
@@ -163,10 +158,8 @@ def _twins(X: Any, y: Any, rows: Mapping[str, Row] | None) -> Iterator[tuple[str
             continue
         if isinstance(label, _Other):
             label = labels[np.flatnonzero(labels != labels[place])[0]]
-        twin_y = (
-            labels.astype(np.result_type(labels.dtype, np.asarray(label).dtype)) if labels.dtype != object else labels
-        )
-        twin_y = twin_y.copy()
+        both = np.result_type(labels.dtype, np.asarray(label).dtype) if labels.dtype != object else labels.dtype
+        twin_y = labels.astype(both)
         twin_y[place] = label
         yield name, place, twin_X, twin_y
 
@@ -189,10 +182,6 @@ def _with_row(X: Any, place: int, row: Any) -> Any:
     else:
         X[place] = row
     return X
-
-
-def _rows_of(X: Any, chosen: Any) -> Any:
-    return X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
 
 
 def _channels(seen: Seen) -> Seen:
