@@ -31,15 +31,8 @@ class AttackedSum(RegularizedSum):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 8.8)
-    phi falls and is convex and N is convex, so ``f_i(w) = phi(y x_i.w - radius N(w))`` is convex. The gradient of its
-    margin, ``y x_i - radius grad N``, is at most ``longest + radius`` long in l2 and ``longest + radius sqrt(d)`` in
-    l_inf (``extent``), rounded off or not. f_i is flattened where that times its slope would exceed ``clip``. So
-    everything that is proved of a :class:`RegularizedSum` holds: a row moves the minimiser by clip/penalty.
-
-    Rounded off, the sum is smooth, at w = 0 and at the coordinate planes as anywhere: its gradient is the certificate,
-    and no subgradient has to be chosen. It lies below the sum with the kink by at most ``hidden`` everywhere. A point
-    with a gradient g of the one is therefore within ``sqrt((||g||^2/penalty + 2 hidden)/penalty)`` of the minimiser of
-    the other.
+    The gradient of a margin is at most ``extent`` long, and f_i is flattened where that times its slope would exceed
+    ``clip``. Everything that is proved of a :class:`RegularizedSum` holds: a row moves the minimiser by clip/penalty.
     """
 
     radius: float
@@ -123,13 +116,7 @@ class AttackedSum(RegularizedSum):
 
     def rounding(self, linear: float = 0.0) -> float:
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
-        ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
-
-        A margin may be small although its two terms are large. A sum of p squares or sizes, added one after the other,
-        has an error of up to p u. So N is off by (p + 9) u, and the margin by (p + 16) u of ``extent ||w||``. The slope
-        moves by that times the smoothness, and computing it adds the error that it adds to every sum. A gradient of N
-        is off by (p/2 + 4) u; the sum of slopes, by which it is multiplied, and the products are off by 11 u.
-        (docs/guarantees.md, section 8.)
+        ``largest_error``: then ``penalty ||w|| <= 3 n clip`` (docs/guarantees.md, 8.5).
         """
         n, p, longest_w = self.n_rows, self.n_parameters, 3 * self.n_rows * self.clip / self.penalty
         margin = (p + 16) * self.extent * longest_w

@@ -41,23 +41,11 @@ class TiltedSum(RegularizedSum):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 8.7)
-    The gradient is ``n sum_i p_i g_i + penalty w``, with the rows' gradients g_i and weights p_i in proportion to
-    ``exp(tilt f_i)``. At the minimiser w of either of two neighbours, let row 1 have weight p and gradient g in the one
-    and p' and g' in the other, and let u be the mean of the other rows' gradients, by their weights, which is the same
-    for both. With L = clip the two gradients differ by n times
-
-        p g - p' g' + (p' - p) u,   of norm at most   L (p + p' + |p - p'|) = 2 L max(p, p').
-
-    If row 1 left, g' = 0 and p' <= p, and the norm is at most L (2p - p'). Where all losses at w are between a and A,
-    p is at most C/(C + n - 1) with ``C = exp(tilt (A - a))``, and p' at least ``p exp(-tilt A)``. Minimisers differ by
-    no more than these gradients over the penalty (:class:`~dpsk.minimizers.Minimizer`), so that one row moves them by
+    Let all losses of rows be between a and A where minimisers can be, and C = exp(tilt (A - a)). One row moves the
+    minimiser by at most
 
         n clip/penalty * 2 C/(C + n - 1)                   if replaced,
         n clip/penalty * (2 - exp(-tilt A)) C/(C + n - 1)  if it left.
-
-    a and A are those of rows within ``longest`` at ||w|| <= W: the gradient of the losses is a mean, so
-    ``penalty W <= n clip``, and the tilted sum lies between its value at 0, n phi(0) at most, and 0. Nor are two points
-    of that ball further apart than 2 W.
     """
 
     tilt: float
@@ -106,13 +94,7 @@ class TiltedSum(RegularizedSum):
 
     def rounding(self, linear: float = 0.0) -> float:
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
-        ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
-
-        A loss is at most phi(0) + clip ||w||, and off by 72u of that at most; a rounded exponent by 8u of tilt times
-        that. So a weight is off by such a part of itself, and 8u for the exponential: the mean of gradients is off by
-        as much of the clip, because they are no further from their mean than that on average, and by 18u for sums and
-        quotients. Parts above 1/10 are refused; up to there 1.25 covers the second order. The sum of weights is at
-        least 1/4 of the largest: limbs that are cut off count 4 n times. (docs/guarantees.md, section 8.)
+        ``largest_error``: then ``penalty ||w|| <= 3 n clip`` (docs/guarantees.md, 8.5).
         """
         n, root = self.n_rows, math.sqrt(self.n_parameters)
         at_zero = float(self.one.phi(np.zeros(1))[0])

@@ -21,13 +21,12 @@ _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends wit
 class RowNorms(Query):
     """Counts of rows by norm, in quarter octaves: bin k holds norms in (``norms[k-1]``, ``norms[k]``].
 
-    Rows of data in the user's units have as norm the root of their number of non-zero entries.
+    The ends count what lies beyond. The norm of a row in the user's units is the root of its number of non-zero entries.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.5)
-    Every row adds 1 to one bin, the first and the last taking all that lie beyond. A leaving row lowers one count
-    by 1; a replaced row moves 1 from one bin to another.
+    A leaving row lowers one count by 1; a replaced row moves 1 from one bin to another.
     """
 
     label = "row norms"
@@ -57,10 +56,8 @@ class EntryCounts(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.6)
-    A row adds its weight, truncated to multiples of ``unit``, to one bin in each of m columns: l2 norm at most
-    weight * sqrt(m) <= sqrt(entries), l1 norm at most weight * m <= sqrt(entries * n_features), or <= entries with
-    ``norm="l1"``, and no entry above 1. Two rows u, v have no negative entries, so |u - v|^2 <= |u|^2 + |v|^2:
-    replacing a row costs sqrt(2) in l2.
+    A leaving row moves the counts by at most sqrt(entries) in l2, by ``sqrt(entries * n_features)`` in l1 (by
+    ``entries`` with ``norm="l1"``), and each by at most 1. A replaced row: sqrt(2) times as much in l2, twice in l1.
     """
 
     unit = 2.0**-_WEIGHT_BITS

@@ -35,9 +35,8 @@ class LossesAlong(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.2)
-    Each row adds to every entry an integer in [0, clip/unit], whatever its loss. A leaving row therefore moves all
-    entries in the same direction by at most clip/unit (monotone); replacing a row moves each by at most
-    clip/unit, in either direction.
+    A leaving row moves all entries down, each by at most ``clip`` (monotone). A replaced one moves each by at most
+    ``clip``, in any direction.
     """
 
     label = "losses"

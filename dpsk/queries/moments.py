@@ -22,9 +22,7 @@ class Moments(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.7)
-    Row i adds r_i * (a_i, b_i) with integer vectors a_i, b_i and an integer r_i >= 0 of at most ``clip / (spacing *
-    ||(a_i, b_i)||)``: 2^-30 covers the rounding of that division, and truncation only shortens. Its norm is at most
-    ``clip``; a replaced row moves the sum by at most twice as much.
+    A leaving row moves the sum by at most ``clip``, a replaced one by twice as much.
     """
 
     label = "moments"

@@ -19,7 +19,7 @@ class Successes(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.8)
-    Every row adds 0 or 1. A leaving row lowers the count by at most 1; a replaced one moves it by at most 1 either way.
+    A leaving row lowers the count by at most 1; a replaced one moves it by at most 1 either way.
     """
 
     label = "successes"
