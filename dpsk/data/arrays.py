@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -34,16 +34,9 @@ class ArrayRows(ChunkRows):
     In memory, one rounded copy is kept (CSR where that is smaller). A memory-mapped array is rounded block by block in
     every pass and never copied.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or Compact, of shape (n_rows, n_features)
-        Finite values. All but a Compact are checked.
-    y : array of shape (n_rows,)
-        -1/+1, or class numbers 0..n_classes-1.
-    how : RowMap
-        The map onto the grid.
-    chunk_rows : int or None
-        Rows per chunk, at most ``CHUNK_ROWS``; None for as many as are summed fastest (:func:`blocks_of`).
+    The values of ``X`` are finite; all but those of a Compact are checked. ``y`` holds -1/+1, or class numbers
+    0..n_classes-1. ``chunk_rows`` is the number of rows per chunk, at most ``CHUNK_ROWS``; None for as many as are
+    summed fastest (:func:`blocks_of`).
     """
 
     def __init__(self, X: Matrix, y: Labels, how: RowMap | None = None, *, chunk_rows: int | None = None) -> None:
@@ -63,21 +56,17 @@ class ArrayRows(ChunkRows):
             chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
         bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
         parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
+        pairs = [(rows, Memory()) for rows in parts]
+
+        def chunks() -> Iterator[Chunk]:
+            for rows, memory in pairs:
+                yield self._chunk(_finite(X[rows]) if mapped else X[rows], y[rows], memory, rows.start)
+
         if mapped:
             for rows in parts:
                 _finite(X[rows])
-            memories = [Memory() for _ in parts]
-
-            def chunks() -> Iterable[Chunk]:
-                pairs = zip(parts, memories, strict=True)
-                return (self._chunk(_finite(X[rows]), y[rows], memory, rows.start) for rows, memory in pairs)
-        else:
-            held = [self._chunk(X[rows], y[rows], Memory(), rows.start) for rows in parts]
-
-            def chunks() -> Iterable[Chunk]:
-                return held
-
-        super().__init__(chunks, how.of_shape(n_rows, n_features))
+        held = None if mapped else list(chunks())
+        super().__init__(lambda: chunks() if held is None else held, how.of_shape(n_rows, n_features))
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
@@ -228,8 +217,7 @@ class _RawPart:
         if np.count_nonzero(x) == x.size:
             columns = np.broadcast_to(np.arange(d), x.shape).ravel()
             return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
-        found = np.flatnonzero(x)
-        return RawChunk(x.ravel()[found].astype(np.float64), found % d, np.count_nonzero(x, axis=1), d)
+        return RawChunk(*_entries(x), d)
 
     def _rows_now(self) -> Matrix:
         return self._X[self._rows] if self._checked else _finite(self._X[self._rows])
@@ -337,16 +325,16 @@ def _sum_of_squares(steps: Floats) -> Floats:
 
 def _compressed(X: NDArray[Any]) -> Matrix:
     """Return a dense array as CSR, block by block: several times faster than SciPy on columns-first arrays."""
-    n, d = X.shape
-    values, columns, counts = [], [], []
-    for a in range(0, n, _BLOCK_ROWS):
-        x = np.ascontiguousarray(X[a : a + _BLOCK_ROWS])
-        found = np.flatnonzero(x)
-        values.append(x.ravel()[found].astype(np.float64))
-        columns.append((found % d).astype(np.int32))
-        counts.append(np.count_nonzero(x, axis=1))
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return sp.csr_matrix((np.concatenate(values), np.concatenate(columns), indptr), (n, d))
+    blocks = [_entries(np.ascontiguousarray(X[a : a + _BLOCK_ROWS])) for a in range(0, len(X), _BLOCK_ROWS)]
+    values, columns, counts = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return sp.csr_matrix((values, columns, np.concatenate([[0], np.cumsum(counts)])), X.shape)
+
+
+def _entries(x: NDArray[Any]) -> tuple[Floats, Any, Integers]:
+    """Return the non-zero entries of rows that lie side by side, their columns, and how many each row has."""
+    found = np.flatnonzero(x)
+    columns = (found % x.shape[1]).astype(np.int32)
+    return x.ravel()[found].astype(np.float64), columns, np.count_nonzero(x, axis=1)
 
 
 def require_rows(n_rows: int) -> None:

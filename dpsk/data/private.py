@@ -103,15 +103,13 @@ class Sealed:
         self,
         contents: Integers,
         owner: SealedRows,
-        *,
-        shape: tuple[int, ...],
         unit: float,
         sensitivity: Sensitivity,
         label: str,
         shift: Integers | int = 0,
     ) -> None:
-        self._contents, self._owner, self._shift = contents, owner, shift
-        self.shape, self.unit, self.sensitivity, self.label = shape, unit, sensitivity, label
+        self._contents, self._owner, self._shift, self.shape = contents, owner, shift, contents.shape
+        self.unit, self.sensitivity, self.label = unit, sensitivity, label
 
     def __add__(self, public: ArrayLike) -> Sealed:
         """Return the statistic plus a public number or array of its shape, rounded to the grid.
@@ -126,15 +124,8 @@ class Sealed:
             raise ValueError(
                 f"shifts of {self.label!r} must be finite and below 2**60 grid units of {self.unit:g} in all"
             )
-        return Sealed(
-            self._contents,
-            self._owner,
-            shape=self.shape,
-            unit=self.unit,
-            sensitivity=self.sensitivity,
-            label=self.label,
-            shift=self._shift + np.rint(shift / self.unit).astype(np.int64),
-        )
+        steps = self._shift + np.rint(shift / self.unit).astype(np.int64)
+        return Sealed(self._contents, self._owner, self.unit, self.sensitivity, self.label, steps)
 
     __radd__ = __add__
     __array_ufunc__ = None  # NumPy leaves array + sealed to __radd__ and refuses every other ufunc
@@ -216,14 +207,7 @@ class SealedRows(ABC):
             self._evaluations[query.label] = done + query.evaluations * self._part
         if contents.dtype != np.int64:
             raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
-        return Sealed(
-            contents,
-            self,
-            shape=contents.shape,
-            unit=query.unit,
-            sensitivity=query.sensitivity(self.adjacency),
-            label=query.label,
-        )
+        return Sealed(contents, self, query.unit, query.sensitivity(self.adjacency), query.label)
 
     def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
         """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.

@@ -21,7 +21,7 @@ _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends wit
 class RowNorms(Query):
     """Counts of rows by norm, in quarter octaves: bin k holds norms in (``norms[k-1]``, ``norms[k]``].
 
-    The ends count what lies beyond. The norm of a row in the user's units is the root of its number of non-zero entries.
+    The ends count what lies beyond. A row in the user's units has as norm the root of its number of non-zero entries.
 
     Formal guarantee
     ----------------
