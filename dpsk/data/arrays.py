@@ -121,8 +121,7 @@ class ArrayRows(ChunkRows):
         def sum_of_squares(steps: Floats) -> Floats:
             squares = steps.astype(np.int64)
             squares *= squares
-            norm2: Floats = _row_sums(squares, units).astype(np.float64) * _GRID**2
-            return norm2
+            return _row_sums(squares, units).astype(np.float64) * _GRID**2
 
         def row_scale() -> Floats:
             return self._row_scale(abs(units).max(axis=1).toarray().ravel())

@@ -145,8 +145,7 @@ class _AttackedOverRows(SumOverRows):
 
         self._steepness = unit * total_of(self._rows.total(steepness))
         sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
-        gradients: Floats = sums + outward * (what.radius * self._steepness)
-        return gradients
+        return sums + outward * (what.radius * self._steepness)
 
     def scales(self, chunk: Chunk) -> tuple[Floats, Floats, Floats]:
         what, (size, factor, _) = self._what, super().scales(chunk)

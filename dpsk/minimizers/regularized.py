@@ -199,8 +199,7 @@ class SumOverRows:
 
         def gradient(w: Floats) -> Floats:
             first, second = two_parts(w)
-            estimate: Floats = multiple * part._of_losses(first, second) + self.convexity * (first + second)
-            return estimate
+            return multiple * part._of_losses(first, second) + self.convexity * (first + second)
 
         return gradient
 
@@ -232,8 +231,7 @@ class SumOverRows:
             return np.stack(sums, axis=1)
 
         limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))
-        sums: Floats = self._rows.total(kernel) @ limb_units
-        return sums
+        return self._rows.total(kernel) @ limb_units
 
     def hessians(self, w: Floats, damping: Floats) -> Floats:
         what, reach, line = self._what, self._rows.public.column_bounds, self._line(*two_parts(w))
@@ -362,8 +360,7 @@ def differences(gradient: Callable[[Floats], Floats], w: Floats) -> Callable[[Fl
         length = max(float(np.abs(direction).max()), 1e-300)
         step = direction * (2.0**-20 * max(float(np.abs(w).max()), 2.0**-20 * length) / length)
         taken = float(np.abs(step).max()) / length
-        product: Floats = (gradient(w + step) - gradient(w - step)) / (2 * taken)
-        return product
+        return (gradient(w + step) - gradient(w - step)) / (2 * taken)
 
     return multiply
 

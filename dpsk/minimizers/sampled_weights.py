@@ -179,8 +179,7 @@ class SampledWeights(NoisyQuery):
             for k, passed, laplace in draw.proposals(bits):
                 exponent = draw.exponent(k) - laplace - passed
                 if bernoulli_exp(np.array([float(exponent)]), lambda _: exactly(exponent), bits)[0]:  # noqa: B023
-                    released: Floats = k.astype(np.float64) * self.grid
-                    return released
+                    return k.astype(np.float64) * self.grid
 
 
 class _Draw:
@@ -242,8 +241,7 @@ class _Draw:
         objective, linear = self.what.objective, extra * self._centre
         pulled = dataclasses.replace(objective, penalty=objective.penalty + extra)
         enough = max(tolerance, 10 * (pulled.rounding(self._length(linear)) + pulled.finest(pulled.farthest)))
-        found: Floats = minima(SumOverRows(pulled, self._rows, -linear[:, None]), pulled.shape, enough)[:, 0]
-        return found
+        return minima(SumOverRows(pulled, self._rows, -linear[:, None]), pulled.shape, enough)[:, 0]
 
     def _steepest_fall(self, at: Floats, gradient: Floats) -> float:
         """Return a bound on -g.u in the ball. If -g points outward, only the distance from c to the edge counts."""

@@ -128,8 +128,7 @@ class _TiltedOverRows(SumOverRows):
         line = self._line(first, second)
         self._weigh(line)
         sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
-        mean: Floats = sums * (self._what.n_rows / self._totals)
-        return mean
+        return sums * (self._what.n_rows / self._totals)
 
     def _weigh(self, line: Line) -> None:
         """Find the largest tilted losses to within 1, and the sums of weights relative to these.
@@ -168,8 +167,7 @@ class _TiltedOverRows(SumOverRows):
         return low + (last + 1) * width, low + last * width
 
     def _weights(self, losses: Floats, top: float) -> Floats:
-        weights: Floats = exp(np.minimum(self._what.tilt * losses - top, 0.0))
-        return weights
+        return exp(np.minimum(self._what.tilt * losses - top, 0.0))
 
     def _losses(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[Floats]:
         """Yield the losses of each problem."""
