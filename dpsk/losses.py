@@ -136,11 +136,14 @@ class MarginLoss(Loss):
         """
         return math.inf
 
-    def flattened(self, margin: Floats, steepness: Floats, corner: Floats) -> Floats:
+    def flattened(self, margin: Floats, steepness: Floats, corner: Floats | None = None) -> Floats:
         """Return the convex loss whose slope is phi', but never steeper than ``steepness``.
 
-        Its gradient is phi's, clipped. ``corner`` is ``corner(steepness)``.
+        Its gradient is phi's, clipped. ``corner`` is ``corner(steepness)``, if it is known already.
         """
+        corner = self.corner(steepness) if corner is None else corner
+        if corner is None:
+            raise ValueError(f"{self!r} is not convex")
         above: Floats = self.phi(np.maximum(margin, corner))
         if above.shape != margin.shape:
             raise TypeError(f"{self!r} must return one value per row")

@@ -96,7 +96,7 @@ class ArrayRows(ChunkRows):
         n, d = X.shape
         units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
-        step = _few_rows(_BLOCK_ENTRIES, d)
+        step = _few_rows(d)
         for a in range(0, n, step):
             rows = slice(a, min(a + step, n))
             x = np.array(X[rows], dtype=np.float64, order="C")
@@ -164,7 +164,7 @@ def _units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matri
 def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matrix, Floats]:
     n, d = X.shape
     units, norm2 = np.empty((n, d), order=order), np.empty(n)
-    step = _few_rows(_BLOCK_ENTRIES, d)
+    step = _few_rows(d)
     for a in range(0, n, step):
         rows = slice(a, min(a + step, n))
         x = np.array(X[rows], dtype=np.float64, order="C")
@@ -190,7 +190,7 @@ class RawRows(ChunkRows):
         for block in blocks:
             X, checked = (block.matrix, True) if isinstance(block, Compact) else (block, False)
             X = X.tocsr() if sp.issparse(X) else X
-            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(_BLOCK_ENTRIES, d)
+            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
             parts += [_RawPart(X, slice(a, min(a + step, X.shape[0])), checked) for a in range(0, X.shape[0], step)]
         super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))))
 
@@ -228,7 +228,7 @@ class _RawPart:
 def _checked_labels(X: Matrix, y: Labels, n_classes: int | None) -> Labels:
     """Return a copy of the labels that nobody can write to; raise ValueError unless each row has one that may occur."""
     y = np.array(y)
-    if X.ndim != 2 or y.shape != (X.shape[0],):
+    if len(X.shape) != 2 or y.shape != (X.shape[0],):
         raise ValueError("X must have two dimensions, y one, and both as many rows")
     if not np.isin(y, (-1, 1) if n_classes is None else range(n_classes)).all():
         raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
@@ -263,10 +263,6 @@ class Compact:
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape  # type: ignore[no-any-return]
 
-    @property
-    def ndim(self) -> int:
-        return self.matrix.ndim  # type: ignore[no-any-return]
-
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
     """Yield slices of rows that are worked on at a time."""
@@ -296,9 +292,9 @@ def one_per_place(X: Matrix) -> Matrix:
     return type(X)((X.data[order], (X.row[order], X.col[order])), shape=X.shape).tocsr()  # sorted: only adds
 
 
-def _few_rows(entries: int, n_columns: int) -> int:
-    """Return how many rows hold about so many entries: at most _BLOCK_ROWS of them."""
-    return max(1, min(_BLOCK_ROWS, entries // n_columns))
+def _few_rows(n_columns: int) -> int:
+    """Return how many rows of so many columns are worked on at a time."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // n_columns))
 
 
 def _own_values(X: Matrix) -> Matrix:

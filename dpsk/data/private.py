@@ -188,12 +188,6 @@ class SealedRows(ABC):
     def _pay(self, cost: Cost, label: str) -> int:
         """Pay, or raise; return the turn until which what was bought may be used."""
 
-    def _require_open(self, search: OpenSearch) -> None:
-        """Raise unless this search was paid for here, and nothing else since."""
-        self._ledger.require_own_process()
-        if self._searches.get(search) != self._ledger.turn:
-            raise ValueError("this search was not opened here, or ended when something else was paid for")
-
     def measure(self, query: Statistic) -> Sealed:
         """Compute a query over all rows and seal the result. Nothing is spent."""
         if not isinstance(query, self._measured):
@@ -223,7 +217,9 @@ class SealedRows(ABC):
             raise ValueError(f"{sealed!r} was measured on other data: each rows' door opens only its own seals")
         mechanism.check(sealed.sensitivity, sealed.shape)
         if isinstance(mechanism, OpenSearch):
-            self._require_open(mechanism)
+            self._ledger.require_own_process()
+            if self._searches.get(mechanism) != self._ledger.turn:
+                raise ValueError("this search was not opened here, or ended when something else was paid for")
         else:
             self._pay(mechanism.cost, sealed.label)
         with np.errstate(all="ignore"):

@@ -53,9 +53,8 @@ class AttackedSum(RegularizedSum):
         # no finer than weights can be told apart, for so many rows
         finest = 2.0**-41 * self.n_rows * self.n_parameters * self.farthest
         rounded_off = self.kink or max(_KINK * self.clip / self.penalty, finest)
-        steepest = min(self.one.lipschitz, self.clip / (self.radius * self.length))
-        vars(self).update(rounded_off=rounded_off)
-        vars(self).update(smoothness=self.smoothness + self.n_rows * self.radius * steepest / rounded_off)
+        smoothness = self.smoothness + self.n_rows * self.radius * self.steepest / rounded_off
+        vars(self).update(rounded_off=rounded_off, smoothness=smoothness)
 
     def over(self, rows: Rows, bits: Bits | None = None) -> SumOverRows:
         return _AttackedOverRows(self, rows, bits=bits)
@@ -74,11 +73,15 @@ class AttackedSum(RegularizedSum):
         return (self.longest + self.radius * self.length) * (1 + 2.0**-40)
 
     @property
+    def steepest(self) -> float:
+        """A bound on the slope of a row's loss: it is flattened at the clip."""
+        return min(self.one.lipschitz, self.clip / (self.radius * self.length))
+
+    @property
     def hidden(self) -> float:
         """A bound on how far the sum lies below the sum with the kink."""
-        steepest = min(self.one.lipschitz, self.clip / (self.radius * self.length))
         kinks = 1 if self.norm == 2 else self.n_features
-        return self.n_rows * steepest * self.radius * kinks * self.rounded_off
+        return self.n_rows * self.steepest * self.radius * kinks * self.rounded_off
 
     def easier(self) -> Iterator[RegularizedSum]:
         """Yield sums with kinks that are rounded off more and more narrowly."""
@@ -137,7 +140,7 @@ class _AttackedOverRows(SumOverRows):
         what, line = self._what, self._line(first, second)
         values, outward = what.norms(first + second)
         self._shift = -what.radius * values
-        unit = min(what.one.lipschitz, what.clip / (what.radius * what.length)) * (1 + 2.0**-40)
+        unit = what.steepest * (1 + 2.0**-40)
 
         def steepness(chunk: Chunk) -> Integers:
             by_slope = (self._spacing / unit) / self.scales(chunk)[0]

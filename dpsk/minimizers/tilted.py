@@ -10,7 +10,6 @@ import numpy as np
 
 from ..data.rows import Chunk, Line, Rows
 from ..elementwise import exp
-from ..losses import MarginLoss
 from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
@@ -73,7 +72,7 @@ class TiltedSum(RegularizedSum):
         """Bounds a and A on the losses of rows, where minimisers can be."""
         at_zero, reach = float(self.one.phi(np.zeros(1))[0]), np.array([self.longest * self.farthest])
         # the longest rows are flattened most, and lowest where their margins are largest
-        lowest = float(flattened(self.one, reach, np.array([self.clip / self.longest]))[0])
+        lowest = float(self.one.flattened(reach, np.array([self.clip / self.longest]))[0])
         highest = min(float(self.one.phi(-reach)[0]), at_zero + self.clip * self.farthest)
         return max(lowest / _UP, 0.0), highest * _UP
 
@@ -101,14 +100,6 @@ class TiltedSum(RegularizedSum):
         part = ROUNDING * (32 + 80 * self.tilt * (at_zero + 3 * n * self.clip**2 / self.penalty))
         of_weights = n * self.clip * (1.25 * part + n * (2.0**-58 + root * 2.0**-69))
         return super().rounding(linear) + of_weights
-
-
-def flattened(one: MarginLoss, margins: Floats, steepness: Floats) -> Floats:
-    """Return the losses at these margins, never steeper than ``steepness``."""
-    corner = one.corner(steepness)
-    if corner is None:
-        raise ValueError(f"{one!r} is not convex")
-    return one.flattened(margins, steepness, corner)
 
 
 class _TiltedOverRows(SumOverRows):
@@ -174,7 +165,7 @@ class _TiltedOverRows(SumOverRows):
         what, (_, factor, limit) = self._what, self.scales(chunk)
         steepness = np.fmin(limit / factor, _LARGEST)
         for scores, labels in zip(self._scores(chunk, line, at).T, self.labels(chunk), strict=True):
-            losses = flattened(what.one, labels * scores, steepness)
+            losses = what.one.flattened(labels * scores, steepness)
             yield np.fmax(np.fmin(losses, _LARGEST), 0.0)
 
     def _derivatives(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[tuple[Floats, Curvatures]]:

@@ -1,4 +1,4 @@
-"""Counts: how long rows are, and where the entries of each column lie."""
+"""Counts: how long rows are, where the entries of each column lie, and how many rows succeed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
-_WEIGHT_BITS = 16
+_WEIGHT_BITS, _COUNT_BITS = 16, 20
 _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends within (1/2, 1]
 
 
@@ -136,3 +136,25 @@ class Positions(EntryCounts):
         at /= self.width[columns]
         at *= self.n_bins
         return at.astype(np.int64)  # never negative, so that this rounds down
+
+
+class Successes(Query):
+    """The number of rows whose one entry is not zero, on a grid so fine that the scale of its noise hardly rounds.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.8)
+    A leaving row lowers the count by at most 1; a replaced one moves it by at most 1 either way.
+    """
+
+    label = "successes"
+    unit = 2.0**-_COUNT_BITS
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        one = 2**_COUNT_BITS
+        return Sensitivity(l1=one, l2=one, linf=one, monotone=Adjacency(adjacency).monotone)
+
+    def __call__(self, chunk: RawChunk) -> Integers:
+        if not isinstance(chunk, RawChunk) or chunk.n_features != 1:
+            raise ValueError(f"{self.label} are counted of one column in the user's units, and no others")
+        return np.array([np.count_nonzero(chunk.counts) << _COUNT_BITS], dtype=np.int64)
