@@ -30,16 +30,16 @@ from .rows import Rows
 class Statistic(ABC):
     """A vector of integers that rows determine, and how far one row can move it.
 
-    It sees rows, so it belongs to the trusted core. ``unit`` is what one integer stands for, a power of two that
-    depends on public facts only. On a cluster a row's part may depend on the kind of processor that computes it, in
-    last bits of exp and log: a sensitivity must hold whatever these are, and not ask for the same ones in two passes.
+    It sees rows, so it belongs to the trusted core. On a cluster a row's part may depend on the kind of processor that
+    computes it, in last bits of exp and log: a sensitivity must hold whatever these are, and not ask for the same ones
+    in two passes.
     """
 
     label: str
     """What the release is called in reports."""
 
     unit: float
-    """The spacing of the grid on which the values lie."""
+    """What one integer stands for: a power of two that depends on public facts only."""
 
     evaluations: int = 0
     """How many losses or gradients of each row it computes: what a solver's work is counted in."""

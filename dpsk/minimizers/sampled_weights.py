@@ -53,15 +53,9 @@ class SampledWeights(NoisyQuery):
     pass over the rows. Exponents are fractions, so the coins are those of infinitely many bits. The envelope depends on
     the rows. It decides how long the draw takes, but not what is drawn.
 
-    The integer of a row at a point must be the same in every pass. Otherwise the draw would reveal how many proposals
-    there had been, and no theorem covers that. In one process it is the same (:mod:`dpsk.elementwise`). A worker on
-    another machine is refused if its processor or libraries compute other bits than this process at any of 4,096
-    margins.
-
-    The number of proposals depends on the rows: timing is outside of the threat model. It ends with probability 1. A
-    lower bound on the chance of a proposal, from public facts (around a centre: for all but a thousandth of centres),
-    refuses draws that would take too long: in many dimensions, or with a small penalty. A Markov chain cannot replace
-    the draw, because it has a guarantee only after infinitely many steps.
+    The integer of a row at a point must be the same in every pass. In one process it is (:mod:`dpsk.elementwise`). A
+    worker is refused if it computes other bits than this process at any of 4,096 margins. Draws that would take too
+    long are refused by public facts (around a centre: for all but a thousandth of centres).
     """
 
     loss: Loss
