@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -50,23 +50,23 @@ class ArrayRows(ChunkRows):
         _require_few_columns(n_features)
         mapped = isinstance(X, np.memmap)
         X = X if mapped else Compact.of(X).matrix
-        if chunk_rows is None:
-            chunk_rows = _chunk_rows(X)
-        if how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
-            chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
-        bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
-        parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
-        pairs = [(rows, Memory()) for rows in parts]
+        most = _chunk_rows(X) if chunk_rows is None else chunk_rows
+        if mapped:
+            most = min(most, _BLOCK_ROWS)
+        elif how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
+            most = min(most, CENTRED_CHUNK_ROWS)
+        parts = [(rows, Memory()) for rows in _slices(n_rows, most)]
 
-        def chunks() -> Iterator[Chunk]:
-            for rows, memory in pairs:
-                yield self._chunk(_finite(X[rows]) if mapped else X[rows], y[rows], memory, rows.start)
+        def chunks(read: Callable[[Matrix], Matrix]) -> Iterator[Chunk]:
+            return (self._chunk(read(X[rows]), y[rows], memory, rows.start) for rows, memory in parts)
 
         if mapped:
-            for rows in parts:
+            for rows, _ in parts:
                 _finite(X[rows])
-        held = None if mapped else list(chunks())
-        super().__init__(lambda: chunks() if held is None else held, how.of_shape(n_rows, n_features))
+            super().__init__(lambda: chunks(_finite), how.of_shape(n_rows, n_features))
+        else:
+            held = list(chunks(lambda x: x))
+            super().__init__(lambda: held, how.of_shape(n_rows, n_features))
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
@@ -96,9 +96,7 @@ class ArrayRows(ChunkRows):
         n, d = X.shape
         units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
-        step = _few_rows(d)
-        for a in range(0, n, step):
-            rows = slice(a, min(a + step, n))
+        for rows in _slices(n, _few_rows(d)):
             x = np.array(X[rows], dtype=np.float64, order="C")
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
@@ -164,9 +162,7 @@ def _units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matri
 def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matrix, Floats]:
     n, d = X.shape
     units, norm2 = np.empty((n, d), order=order), np.empty(n)
-    step = _few_rows(d)
-    for a in range(0, n, step):
-        rows = slice(a, min(a + step, n))
+    for rows in _slices(n, _few_rows(d)):
         x = np.array(X[rows], dtype=np.float64, order="C")
         steps = grid.columns.place(x)
         steps *= grid.steps
@@ -191,7 +187,7 @@ class RawRows(ChunkRows):
             X, checked = (block.matrix, True) if isinstance(block, Compact) else (block, False)
             X = X.tocsr() if sp.issparse(X) else X
             step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
-            parts += [_RawPart(X, slice(a, min(a + step, X.shape[0])), checked) for a in range(0, X.shape[0], step)]
+            parts += [_RawPart(X, rows, checked) for rows in _slices(X.shape[0], step)]
         super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))))
 
 
@@ -266,8 +262,12 @@ class Compact:
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
     """Yield slices of rows that are worked on at a time."""
-    rows, n = _chunk_rows(X), X.shape[0]
-    return (slice(a, min(a + rows, n)) for a in range(0, n, rows))
+    return _slices(X.shape[0], _chunk_rows(X))
+
+
+def _slices(n_rows: int, step: int) -> Iterator[slice]:
+    """Yield slices of so many rows at a time."""
+    return (slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step))
 
 
 def _chunk_rows(X: Matrix) -> int:
