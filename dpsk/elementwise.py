@@ -15,26 +15,27 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 __all__ = ["exp", "log", "log1p"]
 
 
-def exp(x: Any) -> Any:
+def exp(x: Any) -> NDArray[np.float64]:
     """Return e^x of every number."""
     return np.exp(_in_order(x))
 
 
-def log(x: Any) -> Any:
+def log(x: Any) -> NDArray[np.float64]:
     """Return the natural logarithm of every number."""
     return np.log(_in_order(x))
 
 
-def log1p(x: Any) -> Any:
+def log1p(x: Any) -> NDArray[np.float64]:
     """Return the natural logarithm of 1 + x of every number."""
     return np.log1p(_in_order(x))
 
 
-def _in_order(x: Any) -> Any:
+def _in_order(x: Any) -> NDArray[np.float64]:
     """Return an array that lies in memory without gaps: the one given if it does, or a copy."""
     x = np.asarray(x)
     return x if x.flags.forc and x.flags.aligned else np.array(x, order="C")

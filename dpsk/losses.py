@@ -136,16 +136,18 @@ class MarginLoss(Loss):
         """
         return math.inf
 
-    def flattened(self, margin: Floats, steepness: Floats, corner: Floats) -> Floats:
+    def flattened(self, margin: Floats, steepness: Floats, corner: Floats | None = None) -> Floats:
         """Return the convex loss whose slope is phi', but never steeper than ``steepness``.
 
-        Its gradient is phi's, clipped. ``corner`` is ``corner(steepness)``.
+        Its gradient is phi's, clipped. ``corner`` is ``corner(steepness)``, if it is known already.
         """
+        corner = self.corner(steepness) if corner is None else corner
+        if corner is None:
+            raise ValueError(f"{self!r} is not convex")
         above: Floats = self.phi(np.maximum(margin, corner))
         if above.shape != margin.shape:
             raise TypeError(f"{self!r} must return one value per row")
-        flat: Floats = above + steepness * np.maximum(corner - margin, 0)
-        return flat
+        return above + steepness * np.maximum(corner - margin, 0)
 
     def margins(self, scores: Floats, y: Labels) -> Floats:
         return y * scores
@@ -163,8 +165,7 @@ class MarginLoss(Loss):
 def _decay(margin: Floats) -> Floats:
     """Return 1 / (1 + exp(margin)): the probability that a logistic model gives to the other label."""
     with np.errstate(over="ignore"):
-        decay: Floats = 1 / (1 + exp(margin))
-    return decay
+        return 1 / (1 + exp(margin))
 
 
 @dataclass(frozen=True)
@@ -177,8 +178,7 @@ class Logistic(MarginLoss):
     decay = 1.0  # the logarithm of phi'' has the derivative 1 - 2/(1 + exp(-m))
 
     def phi(self, margin: Floats) -> Floats:
-        value: Floats = log1p(exp(-np.abs(margin))) + np.maximum(-margin, 0)
-        return value
+        return log1p(exp(-np.abs(margin))) + np.maximum(-margin, 0)
 
     def slope(self, margin: Floats) -> Floats:
         return -_decay(margin)
@@ -240,12 +240,10 @@ class HuberHinge(MarginLoss):
 
     def phi(self, margin: Floats) -> Floats:
         corner = np.clip(1 + self.h - margin, 0, 2 * self.h)
-        value: Floats = corner * corner / (4 * self.h) + np.maximum(1 - self.h - margin, 0)
-        return value
+        return corner * corner / (4 * self.h) + np.maximum(1 - self.h - margin, 0)
 
     def slope(self, margin: Floats) -> Floats:
-        slope: Floats = -np.clip((1 + self.h - margin) / (2 * self.h), 0, 1)
-        return slope
+        return -np.clip((1 + self.h - margin) / (2 * self.h), 0, 1)
 
     def curvature(self, margin: Floats) -> Floats:
         return np.where(np.abs(1 - margin) < self.h, self.smoothness, 0.0)
@@ -382,8 +380,7 @@ class OneVsRest(Loss):
         return self._signs(y) * scores
 
     def of_margins(self, margins: Floats) -> Floats:
-        value: Floats = sum_of_classes(self.loss.phi(margins)) / self.n_classes
-        return value
+        return sum_of_classes(self.loss.phi(margins)) / self.n_classes
 
     def derivative(self, scores: Floats, y: Labels) -> Floats:
         return self.loss.derivative(scores, self._signs(y)) / self.n_classes

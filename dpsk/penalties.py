@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -41,8 +42,8 @@ class Penalty(Protocol):
 
 
 @dataclass(frozen=True)
-class L2:
-    """alpha/2 * ||w||^2; with ``free_intercept`` the last row of w is not penalised."""
+class _SumOfEntries(ABC):
+    """alpha times a sum over the entries of w; ``free_intercept`` leaves the last row of w out of the sum."""
 
     alpha: float
     free_intercept: bool = False
@@ -51,47 +52,53 @@ class L2:
         if not (self.alpha >= 0 and math.isfinite(self.alpha)):
             raise ValueError(f"alpha={self.alpha!r} must be a finite number >= 0")
 
-    @property
-    def smoothness(self) -> float:
-        return self.alpha
-
-    concavity = 0.0
-    jerk = 0.0
+    @abstractmethod
+    def _terms(self, w: Floats) -> Floats:
+        """Return what each entry adds, over alpha."""
 
     def value(self, w: Floats) -> float:
         return float(self.values(w[None])[0])
 
     def values(self, points: Floats) -> Floats:
         penalised = points[:, : points.shape[1] - self.free_intercept]
-        values: Floats = self.alpha / 2 * np.square(penalised).sum(axis=tuple(range(1, points.ndim)))
+        values: Floats = self.alpha * self._terms(penalised).sum(axis=tuple(range(1, points.ndim)))
         return values
 
-    def gradient(self, w: Floats) -> Floats:
-        gradient = self.alpha * w
+    def _of_penalised(self, derivative: Floats) -> Floats:
+        derivative = self.alpha * derivative
         if self.free_intercept:
-            gradient[-1] = 0
-        return gradient
-
-    def curvature(self, w: Floats) -> Floats:
-        curvature = np.full_like(w, self.alpha)
-        if self.free_intercept:
-            curvature[-1] = 0
-        return curvature
+            derivative[-1] = 0
+        return derivative
 
 
 @dataclass(frozen=True)
-class Bounded:
-    """alpha * sum w^2/(1 + w^2), which is not convex; ``free_intercept`` leaves the last row of w out of the sum.
+class L2(_SumOfEntries):
+    """alpha/2 * ||w||^2; with ``free_intercept`` the last row of w is not penalised."""
+
+    concavity = 0.0
+    jerk = 0.0
+
+    @property
+    def smoothness(self) -> float:
+        return self.alpha
+
+    def _terms(self, w: Floats) -> Floats:
+        return np.square(w) / 2
+
+    def gradient(self, w: Floats) -> Floats:
+        return self._of_penalised(w)
+
+    def curvature(self, w: Floats) -> Floats:
+        return self._of_penalised(np.ones_like(w))
+
+
+@dataclass(frozen=True)
+class Bounded(_SumOfEntries):
+    """alpha * sum w^2/(1 + w^2), which is not convex.
 
     With u = w^2 its derivatives are 2w/(1+u)^2, (2-6u)/(1+u)^3 and 24w(u-1)/(1+u)^4, times alpha: the second lies in
     [-1/2, 2], the third within 4.6686 of 0.
     """
-
-    alpha: float
-    free_intercept: bool = False
-
-    def __post_init__(self) -> None:
-        L2(self.alpha)
 
     @property
     def smoothness(self) -> float:
@@ -105,13 +112,8 @@ class Bounded:
     def jerk(self) -> float:
         return 4.66856 * self.alpha
 
-    def value(self, w: Floats) -> float:
-        return float(self.values(w[None])[0])
-
-    def values(self, points: Floats) -> Floats:
-        squares = np.square(points[:, : points.shape[1] - self.free_intercept])
-        values: Floats = self.alpha * (1 - 1 / (1 + squares)).sum(axis=tuple(range(1, points.ndim)))
-        return values
+    def _terms(self, w: Floats) -> Floats:
+        return 1 - 1 / (1 + np.square(w))
 
     def gradient(self, w: Floats) -> Floats:
         return self._of_penalised(2 * w / np.square(1 + np.square(w)))
@@ -119,9 +121,3 @@ class Bounded:
     def curvature(self, w: Floats) -> Floats:
         one = 1 + np.square(w)
         return self._of_penalised((8 - 6 * one) / one**3)
-
-    def _of_penalised(self, derivative: Floats) -> Floats:
-        derivative = self.alpha * derivative
-        if self.free_intercept:
-            derivative[-1] = 0
-        return derivative

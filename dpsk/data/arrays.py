@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -34,16 +34,9 @@ class ArrayRows(ChunkRows):
     In memory, one rounded copy is kept (CSR where that is smaller). A memory-mapped array is rounded block by block in
     every pass and never copied.
 
-    Parameters
-    ----------
-    X : array, sparse matrix or Compact, of shape (n_rows, n_features)
-        Finite values. All but a Compact are checked.
-    y : array of shape (n_rows,)
-        -1/+1, or class numbers 0..n_classes-1.
-    how : RowMap
-        The map onto the grid.
-    chunk_rows : int or None
-        Rows per chunk, at most ``CHUNK_ROWS``; None for as many as are summed fastest (:func:`blocks_of`).
+    The values of ``X`` are finite; all but those of a Compact are checked. ``y`` holds -1/+1, or class numbers
+    0..n_classes-1. ``chunk_rows`` is the number of rows per chunk, at most ``CHUNK_ROWS``; None for as many as are
+    summed fastest (:func:`blocks_of`).
     """
 
     def __init__(self, X: Matrix, y: Labels, how: RowMap | None = None, *, chunk_rows: int | None = None) -> None:
@@ -57,27 +50,23 @@ class ArrayRows(ChunkRows):
         _require_few_columns(n_features)
         mapped = isinstance(X, np.memmap)
         X = X if mapped else Compact.of(X).matrix
-        if chunk_rows is None:
-            chunk_rows = _chunk_rows(X)
-        if how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
-            chunk_rows = min(chunk_rows, CENTRED_CHUNK_ROWS)
-        bounds = range(0, n_rows, min(chunk_rows, _BLOCK_ROWS) if mapped else chunk_rows)
-        parts = [slice(a, min(a + bounds.step, n_rows)) for a in bounds]
+        most = _chunk_rows(X) if chunk_rows is None else chunk_rows
         if mapped:
-            for rows in parts:
+            most = min(most, _BLOCK_ROWS)
+        elif how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
+            most = min(most, CENTRED_CHUNK_ROWS)
+        parts = [(rows, Memory()) for rows in _slices(n_rows, most)]
+
+        def chunks(read: Callable[[Matrix], Matrix]) -> Iterator[Chunk]:
+            return (self._chunk(read(X[rows]), y[rows], memory, rows.start) for rows, memory in parts)
+
+        if mapped:
+            for rows, _ in parts:
                 _finite(X[rows])
-            memories = [Memory() for _ in parts]
-
-            def chunks() -> Iterable[Chunk]:
-                pairs = zip(parts, memories, strict=True)
-                return (self._chunk(_finite(X[rows]), y[rows], memory, rows.start) for rows, memory in pairs)
+            super().__init__(lambda: chunks(_finite), how.of_shape(n_rows, n_features))
         else:
-            held = [self._chunk(X[rows], y[rows], Memory(), rows.start) for rows in parts]
-
-            def chunks() -> Iterable[Chunk]:
-                return held
-
-        super().__init__(chunks, how.of_shape(n_rows, n_features))
+            held = list(chunks(lambda x: x))
+            super().__init__(lambda: held, how.of_shape(n_rows, n_features))
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
     def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
@@ -107,9 +96,7 @@ class ArrayRows(ChunkRows):
         n, d = X.shape
         units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
-        step = _few_rows(_BLOCK_ENTRIES, d)
-        for a in range(0, n, step):
-            rows = slice(a, min(a + step, n))
+        for rows in _slices(n, _few_rows(d)):
             x = np.array(X[rows], dtype=np.float64, order="C")
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
@@ -132,8 +119,7 @@ class ArrayRows(ChunkRows):
         def sum_of_squares(steps: Floats) -> Floats:
             squares = steps.astype(np.int64)
             squares *= squares
-            norm2: Floats = _row_sums(squares, units).astype(np.float64) * _GRID**2
-            return norm2
+            return _row_sums(squares, units).astype(np.float64) * _GRID**2
 
         def row_scale() -> Floats:
             return self._row_scale(abs(units).max(axis=1).toarray().ravel())
@@ -176,9 +162,7 @@ def _units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matri
 def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matrix, Floats]:
     n, d = X.shape
     units, norm2 = np.empty((n, d), order=order), np.empty(n)
-    step = _few_rows(_BLOCK_ENTRIES, d)
-    for a in range(0, n, step):
-        rows = slice(a, min(a + step, n))
+    for rows in _slices(n, _few_rows(d)):
         x = np.array(X[rows], dtype=np.float64, order="C")
         steps = grid.columns.place(x)
         steps *= grid.steps
@@ -202,8 +186,8 @@ class RawRows(ChunkRows):
         for block in blocks:
             X, checked = (block.matrix, True) if isinstance(block, Compact) else (block, False)
             X = X.tocsr() if sp.issparse(X) else X
-            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(_BLOCK_ENTRIES, d)
-            parts += [_RawPart(X, slice(a, min(a + step, X.shape[0])), checked) for a in range(0, X.shape[0], step)]
+            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
+            parts += [_RawPart(X, rows, checked) for rows in _slices(X.shape[0], step)]
         super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))))
 
 
@@ -228,8 +212,7 @@ class _RawPart:
         if np.count_nonzero(x) == x.size:
             columns = np.broadcast_to(np.arange(d), x.shape).ravel()
             return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
-        found = np.flatnonzero(x)
-        return RawChunk(x.ravel()[found].astype(np.float64), found % d, np.count_nonzero(x, axis=1), d)
+        return RawChunk(*_entries(x), d)
 
     def _rows_now(self) -> Matrix:
         return self._X[self._rows] if self._checked else _finite(self._X[self._rows])
@@ -241,7 +224,7 @@ class _RawPart:
 def _checked_labels(X: Matrix, y: Labels, n_classes: int | None) -> Labels:
     """Return a copy of the labels that nobody can write to; raise ValueError unless each row has one that may occur."""
     y = np.array(y)
-    if X.ndim != 2 or y.shape != (X.shape[0],):
+    if len(X.shape) != 2 or y.shape != (X.shape[0],):
         raise ValueError("X must have two dimensions, y one, and both as many rows")
     if not np.isin(y, (-1, 1) if n_classes is None else range(n_classes)).all():
         raise ValueError(f"y must hold {'-1 and 1' if n_classes is None else f'0..{n_classes - 1}'} only")
@@ -276,15 +259,15 @@ class Compact:
     def shape(self) -> tuple[int, int]:
         return self.matrix.shape  # type: ignore[no-any-return]
 
-    @property
-    def ndim(self) -> int:
-        return self.matrix.ndim  # type: ignore[no-any-return]
-
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
     """Yield slices of rows that are worked on at a time."""
-    rows, n = _chunk_rows(X), X.shape[0]
-    return (slice(a, min(a + rows, n)) for a in range(0, n, rows))
+    return _slices(X.shape[0], _chunk_rows(X))
+
+
+def _slices(n_rows: int, step: int) -> Iterator[slice]:
+    """Yield slices of so many rows at a time."""
+    return (slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step))
 
 
 def _chunk_rows(X: Matrix) -> int:
@@ -309,9 +292,9 @@ def one_per_place(X: Matrix) -> Matrix:
     return type(X)((X.data[order], (X.row[order], X.col[order])), shape=X.shape).tocsr()  # sorted: only adds
 
 
-def _few_rows(entries: int, n_columns: int) -> int:
-    """Return how many rows hold about so many entries: at most _BLOCK_ROWS of them."""
-    return max(1, min(_BLOCK_ROWS, entries // n_columns))
+def _few_rows(n_columns: int) -> int:
+    """Return how many rows of so many columns are worked on at a time."""
+    return max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // n_columns))
 
 
 def _own_values(X: Matrix) -> Matrix:
@@ -337,16 +320,16 @@ def _sum_of_squares(steps: Floats) -> Floats:
 
 def _compressed(X: NDArray[Any]) -> Matrix:
     """Return a dense array as CSR, block by block: several times faster than SciPy on columns-first arrays."""
-    n, d = X.shape
-    values, columns, counts = [], [], []
-    for a in range(0, n, _BLOCK_ROWS):
-        x = np.ascontiguousarray(X[a : a + _BLOCK_ROWS])
-        found = np.flatnonzero(x)
-        values.append(x.ravel()[found].astype(np.float64))
-        columns.append((found % d).astype(np.int32))
-        counts.append(np.count_nonzero(x, axis=1))
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
-    return sp.csr_matrix((np.concatenate(values), np.concatenate(columns), indptr), (n, d))
+    blocks = [_entries(np.ascontiguousarray(X[a : a + _BLOCK_ROWS])) for a in range(0, len(X), _BLOCK_ROWS)]
+    values, columns, counts = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    return sp.csr_matrix((values, columns, np.concatenate([[0], np.cumsum(counts)])), X.shape)
+
+
+def _entries(x: NDArray[Any]) -> tuple[Floats, Any, Integers]:
+    """Return the non-zero entries of rows that lie side by side, their columns, and how many each row has."""
+    found = np.flatnonzero(x)
+    columns = (found % x.shape[1]).astype(np.int32)
+    return x.ravel()[found].astype(np.float64), columns, np.count_nonzero(x, axis=1)
 
 
 def require_rows(n_rows: int) -> None:

@@ -8,15 +8,7 @@ from typing import NoReturn
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that is public about the data of a fit.
-
-    Parameters
-    ----------
-    n_rows, n_features, n_classes : int
-        How many there are.
-    remote : bool, default=False
-        Whether the rows are in other processes, as those of a Dask collection may be.
-    """
+    """Everything that is public about the data of a fit. ``remote``: rows may be in other processes, as with Dask."""
 
     n_rows: int
     n_features: int

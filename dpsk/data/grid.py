@@ -1,20 +1,15 @@
 """Grids on which sums are exact.
 
 A sum of products is exact in float64, in whatever order it is added, as long as every partial sum is an integer
-multiple of one power of two and below 2^53 such multiples. Three choices make that so for every product the
-library forms:
+multiple of one power of two and below 2^53 such multiples (docs/guarantees.md, 3.1 to 3.6). Three choices ensure that:
 
 * a row is 2^e times a row of *units*: entries in [-1, 1] on the grid 2^-UNIT_BITS, e a function of that row alone;
-* a clipped residual lies on a grid of 2^-UNIT_BITS relative to the clip, so |residual * unit| <= clip and a chunk of
-  CHUNK_ROWS = 2^(53 - 2*UNIT_BITS) rows cannot overflow;
-* weights, which are public, lie on a grid of 2^-WEIGHT_BITS relative to their own l1 norm, so |units . w| stays below
-  2^(UNIT_BITS + WEIGHT_BITS) = 2^48 multiples; the other 5 bits are room for steps along a line.
+* a clipped residual lies on a grid of 2^-UNIT_BITS relative to the clip;
+* weights, which are public, lie on a grid of 2^-WEIGHT_BITS relative to their own l1 norm. Products with units then
+  take 48 of 53 bits; the other 5 are room for steps along a line.
 
-No public bound on the data is needed, and no grid depends on the data. Proofs: docs/guarantees.md, 3.1 to 3.6.
-
-Rows of standardised columns share one scale, and centring is subtracted after the product. Entries before centring
-are at most 1/2 and a row counts as at least SHORTEST_NORM long, so |residual| <= 2^UNIT_BITS / SHORTEST_NORM and
-CENTRED_CHUNK_ROWS rows stay below 2^53 before the subtraction as well. (Every query: docs/guarantees.md, section 3.)
+No public bound on the data is needed, and no grid depends on the data. Sums of centred columns are exact before the
+centre is subtracted as well: rows count as at least SHORTEST_NORM long, and fewer are added at a time.
 """
 
 from __future__ import annotations

@@ -30,16 +30,16 @@ from .rows import Rows
 class Statistic(ABC):
     """A vector of integers that rows determine, and how far one row can move it.
 
-    It sees rows, so it belongs to the trusted core. ``unit`` is what one integer stands for, a power of two that
-    depends on public facts only. On a cluster a row's part may depend on the kind of processor that computes it, in
-    last bits of exp and log: a sensitivity must hold whatever these are, and not ask for the same ones in two passes.
+    It sees rows, so it belongs to the trusted core. On a cluster a row's part may depend on the kind of processor that
+    computes it, in last bits of exp and log: a sensitivity must hold whatever these are, and not ask for the same ones
+    in two passes.
     """
 
     label: str
     """What the release is called in reports."""
 
     unit: float
-    """The spacing of the grid on which the values lie."""
+    """What one integer stands for: a power of two that depends on public facts only."""
 
     evaluations: int = 0
     """How many losses or gradients of each row it computes: what a solver's work is counted in."""
@@ -103,15 +103,13 @@ class Sealed:
         self,
         contents: Integers,
         owner: SealedRows,
-        *,
-        shape: tuple[int, ...],
         unit: float,
         sensitivity: Sensitivity,
         label: str,
         shift: Integers | int = 0,
     ) -> None:
-        self._contents, self._owner, self._shift = contents, owner, shift
-        self.shape, self.unit, self.sensitivity, self.label = shape, unit, sensitivity, label
+        self._contents, self._owner, self._shift, self.shape = contents, owner, shift, contents.shape
+        self.unit, self.sensitivity, self.label = unit, sensitivity, label
 
     def __add__(self, public: ArrayLike) -> Sealed:
         """Return the statistic plus a public number or array of its shape, rounded to the grid.
@@ -126,15 +124,8 @@ class Sealed:
             raise ValueError(
                 f"shifts of {self.label!r} must be finite and below 2**60 grid units of {self.unit:g} in all"
             )
-        return Sealed(
-            self._contents,
-            self._owner,
-            shape=self.shape,
-            unit=self.unit,
-            sensitivity=self.sensitivity,
-            label=self.label,
-            shift=self._shift + np.rint(shift / self.unit).astype(np.int64),
-        )
+        steps = self._shift + np.rint(shift / self.unit).astype(np.int64)
+        return Sealed(self._contents, self._owner, self.unit, self.sensitivity, self.label, steps)
 
     __radd__ = __add__
     __array_ufunc__ = None  # NumPy leaves array + sealed to __radd__ and refuses every other ufunc
@@ -201,12 +192,6 @@ class SealedRows(ABC):
     def _pay(self, cost: Cost, label: str) -> int:
         """Pay, or raise; return the turn until which what was bought may be used."""
 
-    def _require_open(self, search: OpenSearch) -> None:
-        """Raise unless this search was paid for here, and nothing else since."""
-        self._ledger.require_own_process()
-        if self._searches.get(search) != self._ledger.turn:
-            raise ValueError("this search was not opened here, or ended when something else was paid for")
-
     def measure(self, query: Statistic) -> Sealed:
         """Compute a query over all rows and seal the result. Nothing is spent."""
         if not isinstance(query, self._measured):
@@ -220,14 +205,7 @@ class SealedRows(ABC):
             self._evaluations[query.label] = done + query.evaluations * self._part
         if contents.dtype != np.int64:
             raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
-        return Sealed(
-            contents,
-            self,
-            shape=contents.shape,
-            unit=query.unit,
-            sensitivity=query.sensitivity(self.adjacency),
-            label=query.label,
-        )
+        return Sealed(contents, self, query.unit, query.sensitivity(self.adjacency), query.label)
 
     def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
         """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.
@@ -243,7 +221,9 @@ class SealedRows(ABC):
             raise ValueError(f"{sealed!r} was measured on other data: each rows' door opens only its own seals")
         mechanism.check(sealed.sensitivity, sealed.shape)
         if isinstance(mechanism, OpenSearch):
-            self._require_open(mechanism)
+            self._ledger.require_own_process()
+            if self._searches.get(mechanism) != self._ledger.turn:
+                raise ValueError("this search was not opened here, or ended when something else was paid for")
         else:
             self._pay(mechanism.cost, sealed.label)
         with np.errstate(all="ignore"):

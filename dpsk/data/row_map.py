@@ -17,18 +17,12 @@ LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are f
 
 @dataclass(frozen=True, eq=False)
 class PublicShape:
-    """What is public about rows on the grid.
+    """Public facts about rows on the grid.
 
-    Parameters
-    ----------
-    n_rows, n_features, n_parameters : int
-        Of rows and columns, and the rows of a weight array: one more than columns with an intercept.
-    norm_range : pair of floats
-        Between what norms typical rows lie, as far as public facts tell. It is not a promise.
-    column_bounds : ndarray or None
-        Powers of two that bound the columns, the constant's included, where all rows have one scale.
-    n_classes : int or None
-        The number of classes; None for labels -1/+1.
+    ``n_parameters`` is the number of weights per class: the columns, and one more with an intercept. ``norm_range``
+    says between what norms typical rows lie, as far as public facts tell; it is not a promise. ``column_bounds`` are
+    powers of two that bound the columns, the constant's included, if all rows have one scale. ``n_classes`` is None for
+    labels -1/+1.
     """
 
     n_rows: int
@@ -43,19 +37,10 @@ class PublicShape:
 class RowMap:
     """How rows and labels become numbers on the grid: public, and the same wherever the rows lie.
 
-    Parameters
-    ----------
-    n_classes : int or None
-        The number of classes where labels are 0..n_classes-1; None for labels -1/+1.
-    fit_intercept : bool
-        Whether a column of ones is appended.
-    data_norm : float or None
-        A bound on the l2 norm of a row (without the intercept); longer rows are scaled down to it, each on its own.
-    columns : Columns or None
-        A map of the entries; then all rows share one scale, and ``data_norm`` is not used.
-    row_major : bool
-        Whether dense data lie in memory row by row (batches are drawn several times faster) or column by column
-        (products are some percent faster).
+    Labels are 0..n_classes-1, or -1/+1 if ``n_classes`` is None. ``fit_intercept`` appends a column of ones. Rows whose
+    l2 norm (without that column) is above ``data_norm`` are scaled down to it, each on its own. With ``columns``, a map
+    of the entries, all rows share one scale, and ``data_norm`` is not used. ``row_major`` keeps dense data row by row,
+    so that batches are drawn several times faster, and not column by column, with products some percent faster.
     """
 
     n_classes: int | None = None

@@ -98,9 +98,7 @@ class Chunk:
 
     def __post_init__(self) -> None:
         self.largest_scale = float(self.scale.max(initial=0.0))
-        self.transposed = (
-            self.units.T
-        )  # shares the values; to build it anew costs a sparse product of a few hundred rows
+        self.transposed = self.units.T  # shares the values; a new one costs a sparse product of a few hundred rows
 
     def __len__(self) -> int:
         return len(self.scale)

@@ -1,4 +1,4 @@
-"""Scores of rows under a released linear model. A score depends on its row and on the model alone, bit for bit.
+"""Scores of rows under a released linear model.
 
 Predictions on private rows are counted and the count is released (:func:`dpsk.private_score`), so a row must not change
 what another row gets. Matrix products do not keep that promise: their rounding depends on where a row stands, on
@@ -7,12 +7,9 @@ how rows are stored and on how many there are.
 Formal guarantee
 ----------------
 (docs/guarantees.md, 13.1)
-The score of row x for one class is the constant of the class plus p_1 + ... + p_d. Here p_j is the weight of column j
-times the entry of x in that column (clipped, less the value that a zero counts as). Each product is rounded to float64.
-The sum is taken in the order of the columns and is rounded after each addition. Every step is an elementwise operation
-of IEEE arithmetic or a sum in a fixed order, so x and the model decide the result and nothing else does. An entry that
-is 0 adds 0 to the sum and leaves it as it is, so a sparse row may leave it out. A sum of -0 becomes 0 when the constant
-is added.
+A score depends on its row and on the model alone, bit for bit: products are added in the order of the columns, each
+rounded to float64, then the constant. A sparse row may leave out its zeros: they change no sum but one of -0, which
+becomes 0 when the constant is added.
 """
 
 from __future__ import annotations

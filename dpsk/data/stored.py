@@ -101,24 +101,17 @@ class _Stored:
     def __len__(self) -> int:
         return self._length
 
-    def load(self) -> Chunk:
-        """Return the chunk. It remembers its products from one time to the next."""
-        return self._chunk(None, self._memory, self._first)
-
     def take(self, indices: Integers) -> _Some:
         """Return these rows, to be made a chunk when they are needed."""
         return _Some([(self, indices)])
 
-    def some(self, indices: Integers) -> Chunk:
-        """Return a chunk of these rows."""
-        return self._chunk(indices, Memory(), -1)
-
-    def _chunk(self, indices: Integers | None, memory: Memory, first: int) -> Chunk:
-        arrays = self._kept[self._at]
+    def load(self, indices: Integers | None = None) -> Chunk:
+        """Return the chunk, which remembers its products from one time to the next, or a new one of some rows."""
+        arrays, memory, first = self._kept[self._at], self._memory, self._first
         units: Matrix = sp.csr_matrix(tuple(arrays[:3]), self._shape) if self.sparse else arrays[0]
         facts = arrays[3 if self.sparse else 1 :]
         if indices is not None:
-            units, facts = units[indices], [fact[indices] for fact in facts]
+            units, facts, memory, first = units[indices], [fact[indices] for fact in facts], Memory(), -1
         scale, norm, y, *constant = facts
         ones = constant[0] if constant else None
         return Chunk(units.astype(np.float64), ones, scale, norm, y, self._n_classes, memory, self._offset, first)
@@ -135,7 +128,7 @@ class _Some:
 
     def load(self) -> Chunk:
         """Return the rows. They remember their products from one time to the next."""
-        chunks = [part.some(indices) for part, indices in self._picks]
+        chunks = [part.load(indices) for part, indices in self._picks]
         chunk = chunks[0] if len(chunks) == 1 else Chunk.joined(chunks)
         chunk.memory = self._memory
         return chunk
@@ -156,17 +149,9 @@ class _Some:
 class StoredRows(ChunkRows):
     """Rows of blocks, rounded once as :class:`ArrayRows` rounds them and kept in single precision.
 
-    Parameters
-    ----------
-    blocks : sequence of arrays or CSR matrices
-        The rows, one block after the other; memory-mapped ones are read a few thousand rows at a time.
-    y : array
-        The labels of all rows.
-    on_disk : bool
-        True keeps the rows in a temporary file; then only the scores of the rows take memory. False keeps them in
-        memory.
-    how : RowMap
-        The map onto the grid. Dense rows always lie side by side: they are written faster so, and multiplied as fast.
+    ``blocks``, arrays or CSR matrices, follow one another; memory-mapped ones are read a few thousand rows at a time.
+    ``y`` holds the labels of all rows. ``on_disk`` keeps the rows in a temporary file; then only the scores of the rows
+    take memory. Dense rows always lie side by side: they are written faster so, and multiplied as fast.
     """
 
     def __init__(self, blocks: Sequence[Matrix], y: Labels, how: RowMap | None = None, *, on_disk: bool) -> None:

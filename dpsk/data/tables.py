@@ -69,16 +69,8 @@ class Chunks:
 class Table(ABC):
     """Checked rows and their labels, wherever they are.
 
-    Parameters
-    ----------
-    shape : pair of ints
-        The numbers of rows and columns.
-    seen : ndarray
-        The labels that occur, sorted.
-    classes : array-like or None
-        All labels that may occur; None for those seen.
-    remote : bool
-        Whether the rows are in other processes.
+    ``seen`` are the labels that occur, sorted; ``classes`` lists all that may occur, None for those seen. ``remote``
+    says that the rows are in other processes.
     """
 
     def __init__(self, shape: tuple[int, int], seen: NDArray[Any], classes: Any, *, remote: bool = False) -> None:

@@ -18,18 +18,8 @@ from .standardization import find_ranges, standardise
 class LinearEncoding(Encoding):
     """How columns of numbers are brought to the grid. What it learns from the rows it buys at the door of the fit.
 
-    Parameters
-    ----------
-    fit_intercept : bool
-        Whether a column of ones is appended.
-    bounds : pair of numbers or arrays, or None
-        Public lower and upper bounds of the columns.
-    standardize : {"private", None}
-        Whether ranges (without bounds), means and standard deviations are found with noise.
-    data_norm : float or None
-        A public bound on the l2 norm of a row; longer rows are scaled down to it.
-    row_major : bool
-        Whether rows are kept side by side, for batches of them.
+    ``bounds`` are public bounds of the columns. ``standardize="private"`` finds ranges (without bounds),
+    means and standard deviations with noise. The other parameters are those of :class:`~dpsk.data.RowMap`.
     """
 
     fit_intercept: bool = flag(True)

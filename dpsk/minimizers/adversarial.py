@@ -31,15 +31,8 @@ class AttackedSum(RegularizedSum):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 8.8)
-    phi falls and is convex and N is convex, so ``f_i(w) = phi(y x_i.w - radius N(w))`` is convex. The gradient of its
-    margin, ``y x_i - radius grad N``, is at most ``longest + radius`` long in l2 and ``longest + radius sqrt(d)`` in
-    l_inf (``extent``), rounded off or not. f_i is flattened where that times its slope would exceed ``clip``. So
-    everything that is proved of a :class:`RegularizedSum` holds: a row moves the minimiser by clip/penalty.
-
-    Rounded off, the sum is smooth, at w = 0 and at the coordinate planes as anywhere: its gradient is the certificate,
-    and no subgradient has to be chosen. It lies below the sum with the kink by at most ``hidden`` everywhere. A point
-    with a gradient g of the one is therefore within ``sqrt((||g||^2/penalty + 2 hidden)/penalty)`` of the minimiser of
-    the other.
+    The gradient of a margin is at most ``extent`` long, and f_i is flattened where that times its slope would exceed
+    ``clip``. Everything that is proved of a :class:`RegularizedSum` holds: a row moves the minimiser by clip/penalty.
     """
 
     radius: float
@@ -60,9 +53,8 @@ class AttackedSum(RegularizedSum):
         # no finer than weights can be told apart, for so many rows
         finest = 2.0**-41 * self.n_rows * self.n_parameters * self.farthest
         rounded_off = self.kink or max(_KINK * self.clip / self.penalty, finest)
-        steepest = min(self.one.lipschitz, self.clip / (self.radius * self.length))
-        vars(self).update(rounded_off=rounded_off)
-        vars(self).update(smoothness=self.smoothness + self.n_rows * self.radius * steepest / rounded_off)
+        smoothness = self.smoothness + self.n_rows * self.radius * self.steepest / rounded_off
+        vars(self).update(rounded_off=rounded_off, smoothness=smoothness)
 
     def over(self, rows: Rows, bits: Bits | None = None) -> SumOverRows:
         return _AttackedOverRows(self, rows, bits=bits)
@@ -81,11 +73,15 @@ class AttackedSum(RegularizedSum):
         return (self.longest + self.radius * self.length) * (1 + 2.0**-40)
 
     @property
+    def steepest(self) -> float:
+        """A bound on the slope of a row's loss: it is flattened at the clip."""
+        return min(self.one.lipschitz, self.clip / (self.radius * self.length))
+
+    @property
     def hidden(self) -> float:
         """A bound on how far the sum lies below the sum with the kink."""
-        steepest = min(self.one.lipschitz, self.clip / (self.radius * self.length))
         kinks = 1 if self.norm == 2 else self.n_features
-        return self.n_rows * steepest * self.radius * kinks * self.rounded_off
+        return self.n_rows * self.steepest * self.radius * kinks * self.rounded_off
 
     def easier(self) -> Iterator[RegularizedSum]:
         """Yield sums with kinks that are rounded off more and more narrowly."""
@@ -123,13 +119,7 @@ class AttackedSum(RegularizedSum):
 
     def rounding(self, linear: float = 0.0) -> float:
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
-        ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
-
-        A margin may be small although its two terms are large. A sum of p squares or sizes, added one after the other,
-        has an error of up to p u. So N is off by (p + 9) u, and the margin by (p + 16) u of ``extent ||w||``. The slope
-        moves by that times the smoothness, and computing it adds the error that it adds to every sum. A gradient of N
-        is off by (p/2 + 4) u; the sum of slopes, by which it is multiplied, and the products are off by 11 u.
-        (docs/guarantees.md, section 8.)
+        ``largest_error``: then ``penalty ||w|| <= 3 n clip`` (docs/guarantees.md, 8.5).
         """
         n, p, longest_w = self.n_rows, self.n_parameters, 3 * self.n_rows * self.clip / self.penalty
         margin = (p + 16) * self.extent * longest_w
@@ -150,7 +140,7 @@ class _AttackedOverRows(SumOverRows):
         what, line = self._what, self._line(first, second)
         values, outward = what.norms(first + second)
         self._shift = -what.radius * values
-        unit = min(what.one.lipschitz, what.clip / (what.radius * what.length)) * (1 + 2.0**-40)
+        unit = what.steepest * (1 + 2.0**-40)
 
         def steepness(chunk: Chunk) -> Integers:
             by_slope = (self._spacing / unit) / self.scales(chunk)[0]
@@ -158,8 +148,7 @@ class _AttackedOverRows(SumOverRows):
 
         self._steepness = unit * total_of(self._rows.total(steepness))
         sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
-        gradients: Floats = sums + outward * (what.radius * self._steepness)
-        return gradients
+        return sums + outward * (what.radius * self._steepness)
 
     def scales(self, chunk: Chunk) -> tuple[Floats, Floats, Floats]:
         what, (size, factor, _) = self._what, super().scales(chunk)

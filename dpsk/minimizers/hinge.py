@@ -35,19 +35,13 @@ def _rounding(what: RegularizedSum) -> float:
 
 
 def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits: Bits) -> Floats:
-    """Return points whose objectives are surely within ``gap`` of the minima, so that the points are within
-    ``sqrt(2 gap/penalty)`` of the minimisers. The hinges are flattened at the clip.
+    """Return points whose objectives are surely within ``gap`` of the minima. The hinges are flattened at the clip.
 
-    The part of row i is s_i max(0, 1 - m_i) with its margin m_i and s_i = min(1, clip/norm). For any numbers a_i in
-    [0, s_i] and v = sum_i a_i y_i x_i, by duality,
-
-        F(w) - min F  <=  ||penalty * w - v||^2 / (2 penalty) + sum_i g_i,
-        g_i = (s_i - a_i) max(0, 1 - m_i) + a_i max(0, m_i - 1).
-
-    The slopes of a hinge with a rounded corner are such a_i, and only rows in the corner have a g_i. So narrower and
-    narrower corners make the gap smaller. If many rows stay in the corner, for instance equal rows, the corner of each
-    row is moved instead, so that it has the last slope at the kink (the proximal method of Rockafellar 1976 on the
-    dual, with longer and longer steps). If that is not enough either, ascent of the dual goes on from there.
+    A number a per row, from 0 to how steep its hinge is, proves a gap (docs/guarantees.md, 8.6). The slopes of a hinge
+    with a rounded corner are such numbers, and only rows in the corner add to the gap. So narrower and narrower corners
+    make it smaller. If many rows stay in the corner, for instance equal rows, the corner of each row is moved instead,
+    so that it has the last slope at the kink (the proximal method of Rockafellar 1976 on the dual, with longer and
+    longer steps). If that is not enough either, ascent of the dual goes on from there.
     """
     dual, w, enough = _Dual(what, rows, gap), np.zeros(what.shape), math.sqrt(what.penalty * gap) / 4
     for count, h in enumerate(_CORNERS):
@@ -123,11 +117,7 @@ class _Dual:
         return self._sums.pull(residuals)
 
     def reached(self, w: Floats, a: Floats) -> bool:
-        """Return whether every objective is surely within the gap; what rounding may hide is added.
-
-        A margin is off by 2u of itself, a by 4u and the steepness by u of the latter, and each difference, product and
-        sum by u: 12u of ``steepness (1 + |margin|)`` in all. (docs/guarantees.md, section 8.)
-        """
+        """Return whether every objective is surely within the gap; what rounding may hide is added."""
         what, margins, unit = self.what, self.margins(w), self._gap * 2.0**-_GAP_BITS
         each = (self.steepest - a) * np.maximum(0, 1 - margins) + a * np.maximum(0, margins - 1)
         each += _HIDDEN * self.steepest * (1 + np.abs(margins))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,38 +33,17 @@ _LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
 class Minimizer(Statistic):
     """The minimiser of ``sum_i f_i(w) + penalty/2 ||w||^2`` (:class:`RegularizedSum`), on a grid.
 
-    Parameters
-    ----------
-    loss : Loss
-        A convex margin loss that falls, smooth or a hinge, or one-vs-rest of such: one minimiser per class.
-    n_rows, n_parameters : int
-        Public facts of the rows it is for.
-    clip, longest : float
-        Rows are shortened to norm ``longest``, losses flattened where a row's gradient would exceed ``clip``.
-    penalty : float
-        Of the sum, not of the mean.
-    method : str
-        What comes near the minimum, one of :data:`~dpsk.minimizers.descent.METHODS`. It does not matter to privacy.
-    kind : callable
-        What makes the objective of these parameters: :class:`RegularizedSum`, or another objective with a proof of how
-        far one row moves its minimiser, :class:`~dpsk.minimizers.tilted.TiltedSum` or
-        :class:`~dpsk.minimizers.adversarial.AttackedSum`.
+    The loss is smooth or a hinge, or one-vs-rest of such: one minimiser per class. The penalty is that of the sum, not
+    of the mean. ``method``, one of :data:`~dpsk.minimizers.descent.METHODS`, comes near the minimum; it does not matter
+    to privacy. ``kind`` makes the objective: :class:`RegularizedSum`, or another one with a proof of how far one row
+    moves its minimiser.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 8.1 to 8.5)
-    Let w and w' minimise F and F', which differ in row i. F is ``penalty``-strongly convex, so
-    ``penalty ||w - w'|| <= ||grad F(w') - grad F'(w')|| = ||grad f_i(w')||`` (the triangle inequality doubles it for a
-    replaced row; Chaudhuri, Monteleoni & Sarwate 2011). That gradient is at most ``clip``, and at most what the loss
-    can reach at the minimiser, ``longest * |phi'(-longest * W)|`` with ``||w'|| <= W``
-    (:attr:`RegularizedSum.farthest`). Losses are flattened there: that changes nothing at either minimiser. (It is what
-    bounds the squared hinge.)
-
-    The point returned is within ``near`` of the minimiser, fixed beforehand: its gradient, computed from exact sums
-    plus a bound on rounding, is at most ``penalty * near``, or a duality gap at most ``penalty * near^2 / 2``, and the
-    solver goes on until that is so. Lowy & Razaviyayn (2021) ask for it in expectation, which is not enough: noise has
-    to cover what a solver may do with any probability. Rounding to the grid moves two points apart by at most 1 per
-    coordinate. K minimisers together move sqrt(K) times as far.
+    One row moves each minimiser by at most ``moved`` (Chaudhuri, Monteleoni & Sarwate 2011). The point returned is
+    within ``near`` of the minimiser, surely, whatever the solver does: a gradient or a duality gap certifies it. The
+    sensitivity covers both, the rounding to the grid, and all classes together.
     """
 
     label = "minimum"
@@ -132,75 +110,54 @@ class Minimizer(Statistic):
         return w
 
 
-@dataclass(frozen=True)
 class PerturbedMinima(NoisyQuery):
     """The minimiser of ``sum_i f_i(w) + penalty/2 ||w||^2 + b.w`` with Gaussian b, released with a little noise.
 
-    f_i is the loss of row i, shortened to norm ``longest`` (with its constant), and flattened where its gradient would
-    exceed ``clip``: the gradient of f_i is the gradient of the shortened row, clipped, so that noise is scaled to the
-    clip and curvature to the rows. For several classes one such minimiser per class, against all others.
+    The sum is that of :class:`RegularizedSum`: noise is scaled to the clip, and curvature to the rows.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 9.1 to 9.5)
-    That of :class:`~dpsk.privacy.PerturbedMinimaCost`. Its conditions: for a convex margin loss with a falling phi, f_i
-    is a convex function of x_i.w whose derivative is Lipschitz and falls in absolute value no further than clip/||x_i||
-    (:meth:`~dpsk.losses.MarginLoss.flattened`), and its Hessian has rank one and a norm of at most
-    ``beta = longest^2 * curvature_below(clip/longest)``. b is a continuous Gaussian that is rounded to a fine grid
-    after it is drawn: the rounding is an error of the gradient. The point released has a gradient of at most
-    ``tolerance``, fixed beforehand: computed from exact sums, plus a bound on what rounding does to each row's
-    derivative, plus the rounding of b. It is hence within tolerance/penalty of the minimiser, whatever the solver did,
-    and noise for twice that distance covers it.
+    That of :class:`~dpsk.privacy.PerturbedMinimaCost`, for smooth convex margin losses that fall and one-vs-rest of
+    these. The point released is surely within tolerance/penalty of the minimiser, whatever the solver did, and noise
+    covers twice that distance. The tolerance is fixed beforehand; it covers the rounding of sums and of b.
     """
-
-    loss: Loss
-    n_rows: int
-    n_parameters: int
-    clip: float
-    longest: float
-    penalty: float
-    strength: float
-    shift: float
-    adjacency: str = "zero-out"
-
-    # what follows from these, set once
-    objective: RegularizedSum = field(init=False, repr=False)
-    tolerance: float = field(init=False, repr=False)
-    _cost: PerturbedMinimaCost = field(init=False, repr=False)
-    _unit: float = field(init=False, repr=False)
-    _sigma: int = field(init=False, repr=False)
-    _error: float = field(init=False, repr=False)
-    _grid: float = field(init=False, repr=False)
-    _cover: int = field(init=False, repr=False)
 
     label = "minimum"
 
-    def __post_init__(self) -> None:
-        require_perturbable(self.loss)
-        objective = RegularizedSum(self.loss, self.n_rows, self.n_parameters, self.clip, self.longest, self.penalty)
-        clip, penalty, smoothness, (p, k) = objective.clip, objective.penalty, objective.smoothness, objective.shape
-        adjacency = Adjacency(self.adjacency)
-        beta = objective.longest**2 * objective.curvature
-        log_determinant = k * math.log1p(beta / penalty) * (1 + 2.0**-40)
-        cost = PerturbedMinimaCost(self.strength, self.shift, log_determinant, k, adjacency is Adjacency.REPLACE)
+    def __init__(
+        self,
+        loss: Loss,
+        n_rows: int,
+        n_parameters: int,
+        clip: float,
+        longest: float,
+        penalty: float,
+        strength: float,
+        shift: float,
+        adjacency: str = "zero-out",
+    ) -> None:
+        require_perturbable(loss)
+        self.objective = what = RegularizedSum(loss, n_rows, n_parameters, clip, longest, penalty)
+        self.clip, self.longest, self.penalty, (p, k) = what.clip, what.longest, what.penalty, what.shape
+        self.adjacency, neighbours = adjacency, Adjacency(adjacency)
+        log_determinant = k * math.log1p(what.beta / self.penalty) * (1 + 2.0**-40)
+        self._cost = PerturbedMinimaCost(strength, shift, log_determinant, k, neighbours is Adjacency.REPLACE)
         # b, in integers
-        change, each = clip * adjacency.parts, cost.strength / math.sqrt(k)
-        unit = power_of_two_above(change / each) * 2.0**-_NOISE_BITS
-        sigma = noise_scale(change / unit, each)
+        change, each = self.clip * neighbours.parts, self._cost.strength / math.sqrt(k)
+        self._unit = power_of_two_above(change / each) * 2.0**-_NOISE_BITS
+        self._sigma = noise_scale(change / self._unit, each)
         # what is known of every gradient, and of the minimum, before the rows are seen
-        largest_b = sigma * unit * (math.sqrt(p) + 40)  # exceeded with probability e^-800
-        error = objective.rounding(largest_b) + math.sqrt(p) * unit / 2
-        finest = objective.finest(2 * largest_b / penalty + math.sqrt(2 * objective.at_zero / penalty))
-        wanted = _LOOSE / math.sqrt(smoothness) * penalty * cost.shift / (2 * math.sqrt(k))
-        tolerance = max(wanted, 10 * (error + finest))
+        largest_b = self._sigma * self._unit * (math.sqrt(p) + 40)  # exceeded with probability e^-800
+        self._error = what.rounding(largest_b) + math.sqrt(p) * self._unit / 2
+        finest = what.finest(2 * largest_b / self.penalty + math.sqrt(2 * what.at_zero / self.penalty))
+        wanted = _LOOSE / math.sqrt(what.smoothness) * self.penalty * self._cost.shift / (2 * math.sqrt(k))
+        self.tolerance = max(wanted, 10 * (self._error + finest))
         # the release, in integers: rounding moves two points apart by at most 1 per coordinate
-        away = 2 * tolerance / penalty * (1 + 2.0**-40)
-        farthest = (objective.n_rows * clip + largest_b) / penalty
-        grid = max(power_of_two_above(away) * 2.0**-20, power_of_two_above(farthest) * 2.0**-60)
-        cover = noise_scale(math.sqrt(k) * (away / grid + math.sqrt(p)), cost.shift)
-        vars(self).update(clip=clip, longest=objective.longest, penalty=penalty, objective=objective)
-        vars(self).update(tolerance=tolerance, _cost=cost, _unit=unit, _sigma=sigma)
-        vars(self).update(_error=error, _grid=grid, _cover=cover)
+        away = 2 * self.tolerance / self.penalty * (1 + 2.0**-40)
+        farthest = (what.n_rows * self.clip + largest_b) / self.penalty
+        self._grid = max(power_of_two_above(away) * 2.0**-20, power_of_two_above(farthest) * 2.0**-60)
+        self._cover = noise_scale(math.sqrt(k) * (away / self._grid + math.sqrt(p)), self._cost.shift)
 
     @property
     def cost(self) -> PerturbedMinimaCost:

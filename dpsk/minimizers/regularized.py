@@ -125,11 +125,7 @@ class RegularizedSum:
 
     @property
     def farthest(self) -> float:
-        """A bound on the norm of each minimiser w.
-
-        Its gradient is 0, so penalty ||w|| <= n clip; and by strong convexity F(0) >= F(w) + penalty/2 ||w||^2, where
-        F(w) >= penalty/2 ||w||^2.
-        """
+        """A bound on the norm of each minimiser (docs/guarantees.md, 8.2)."""
         return min(self.n_rows * self.clip / self.penalty, math.sqrt(self.at_zero / self.penalty)) * (1 + 2.0**-40)
 
     @property
@@ -138,22 +134,15 @@ class RegularizedSum:
         return math.inf
 
     def rounding(self, linear: float = 0.0) -> float:
-        """Return a bound on the error of a computed gradient that is short; ``linear`` bounds the length of a linear
-        term's, or of the penalty's where the gradient is not short.
+        """Return a bound on the error of a computed gradient that is short (docs/guarantees.md, 8.5).
 
-        With u = 2^-53 and c = :attr:`~dpsk.losses.MarginLoss.conditioning`: two roundings of a score move its slope by
-        2u (c + |phi'|), computing the slope by u c + 16u |phi'|, and one product by u |phi'|. What is in proportion to
-        |phi'| counts no further than up to the clip. (docs/guarantees.md, section 8.)
+        ``linear`` bounds the length of a linear term, or of the penalty's gradient where the gradient is not short.
         """
         of_slopes = 3 * self.one.conditioning * self.longest + 19 * self.clip
         return ROUNDING * self.n_rows * of_slopes + self.summing(linear)
 
     def summing(self, linear: float = 0.0) -> float:
-        """Return a bound on the rounding error of the sum of given residuals, the penalty and a linear term.
-
-        What is cut off of a residual is at most u clip, times a row of entries up to 1; three operations join the limbs
-        that are kept. The product with the penalty, its sum and the one with the linear term are rounded once each.
-        """
+        """Return a bound on the rounding error of the sum of given residuals, the penalty and a linear term."""
         n = self.n_rows
         return ROUNDING * (n * self.clip * (math.sqrt(self.n_parameters) + 5) + 3 * linear)
 
@@ -210,8 +199,7 @@ class SumOverRows:
 
         def gradient(w: Floats) -> Floats:
             first, second = two_parts(w)
-            estimate: Floats = multiple * part._of_losses(first, second) + self.convexity * (first + second)
-            return estimate
+            return multiple * part._of_losses(first, second) + self.convexity * (first + second)
 
         return gradient
 
@@ -243,8 +231,7 @@ class SumOverRows:
             return np.stack(sums, axis=1)
 
         limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))
-        sums: Floats = self._rows.total(kernel) @ limb_units
-        return sums
+        return self._rows.total(kernel) @ limb_units
 
     def hessians(self, w: Floats, damping: Floats) -> Floats:
         what, reach, line = self._what, self._rows.public.column_bounds, self._line(*two_parts(w))
@@ -373,8 +360,7 @@ def differences(gradient: Callable[[Floats], Floats], w: Floats) -> Callable[[Fl
         length = max(float(np.abs(direction).max()), 1e-300)
         step = direction * (2.0**-20 * max(float(np.abs(w).max()), 2.0**-20 * length) / length)
         taken = float(np.abs(step).max()) / length
-        product: Floats = (gradient(w + step) - gradient(w - step)) / (2 * taken)
-        return product
+        return (gradient(w + step) - gradient(w - step)) / (2 * taken)
 
     return multiply
 

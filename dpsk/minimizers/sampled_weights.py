@@ -47,37 +47,15 @@ class SampledWeights(NoisyQuery):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 10.1 to 10.3)
-    The draw is from a finite set. The loss of a row is an integer between 0 and ``top``: the computed loss, minus its
-    smallest possible value (around a centre: minus the loss there, plus half of the range), divided by range/top,
-    rounded down and cut off. A row that leaves changes the exponents by numbers between 0 and eta, a
-    replaced one (range counts twice) by numbers in an interval of length eta. Hence eta-bounded range and eta-DP
-    (McSherry & Talwar 2007; Dong, Durfee & Rogers 2020). Nothing is rounded after that: exponents are fractions.
+    eta-bounded range, and so eta-DP (McSherry & Talwar 2007; Dong, Durfee & Rogers 2020): the draw is exact, from a
+    finite set, and the loss of a row is an integer between 0 and ``top``. Proposals are discrete Laplace around the
+    means of a quadratic form K that bounds the exponent from below; one is kept by two coins, and the first needs no
+    pass over the rows. Exponents are fractions, so the coins are those of infinitely many bits. The envelope depends on
+    the rows. It decides how long the draw takes, but not what is drawn.
 
-    The draw is exact. Let c be a grid point, u = w - c, g the gradient of the sum F at c, and H the Hessian of its
-    losses there. For a convex loss whose second derivative falls along a margin no faster than exp(-decay distance)
-    (decay is 1 for the logistic loss), all w in the ball have
-
-        F(w) >= F(c) + g.u + u^T (psi H + penalty/2) u,     psi = (exp(-t) + t - 1)/t^2,  t = longest * decay * ||u||
-
-    (for other losses psi = 0; psi falls with t, and ||u|| is at most what the ball allows), and g.u is bounded from
-    below by where c lies in the ball. So U(w) - U(c) - K(u) + slack >= 0 in the ball, with U the exponent and K that
-    quadratic form times eta/range. Proposals are u_j = r_j + d_j with d_j discrete Laplace of scale t_j, and r_j the
-    mean of coordinate j under exp(-K), given those drawn before, rounded to an integer. Their probabilities are
-    exactly in proportion to exp(-sum |d_j|/t_j), because the map of d to u is one to one. A proposal in the ball is
-    kept with probability exp(-(U(w) - U(c) + A - sum |d_j|/t_j)), whose exponent the bound makes positive for one fixed
-    A: by two coins, the first for the part of it that needs no pass over the rows. Exponents are fractions, so
-    the coins are those of infinitely many bits. c, H and A depend on the rows, and decide how long it takes, but not
-    what is drawn.
-
-    The proof needs one property of the computed losses: the integer of a row at a point is the same in every pass.
-    Otherwise the draw would reveal how many proposals there had been, and no theorem covers that. In one process it is
-    the same (:mod:`dpsk.elementwise`). A worker on another machine is refused if its processor or libraries compute
-    other bits than this process at any of 4,096 margins.
-
-    The number of proposals depends on the rows: timing is outside of the threat model. It ends with probability 1. A
-    lower bound on the chance of a proposal, from public facts (around a centre: for all but a thousandth of centres),
-    refuses draws that would take too long: in many dimensions, or with a small penalty. A Markov chain cannot replace
-    the draw, because it has a guarantee only after infinitely many steps.
+    The integer of a row at a point must be the same in every pass. In one process it is (:mod:`dpsk.elementwise`). A
+    worker is refused if it computes other bits than this process at any of 4,096 margins. Draws that would take too
+    long are refused by public facts (around a centre: for all but a thousandth of centres).
     """
 
     loss: Loss
@@ -195,8 +173,7 @@ class SampledWeights(NoisyQuery):
             for k, passed, laplace in draw.proposals(bits):
                 exponent = draw.exponent(k) - laplace - passed
                 if bernoulli_exp(np.array([float(exponent)]), lambda _: exactly(exponent), bits)[0]:  # noqa: B023
-                    released: Floats = k.astype(np.float64) * self.grid
-                    return released
+                    return k.astype(np.float64) * self.grid
 
 
 class _Draw:
@@ -258,8 +235,7 @@ class _Draw:
         objective, linear = self.what.objective, extra * self._centre
         pulled = dataclasses.replace(objective, penalty=objective.penalty + extra)
         enough = max(tolerance, 10 * (pulled.rounding(self._length(linear)) + pulled.finest(pulled.farthest)))
-        found: Floats = minima(SumOverRows(pulled, self._rows, -linear[:, None]), pulled.shape, enough)[:, 0]
-        return found
+        return minima(SumOverRows(pulled, self._rows, -linear[:, None]), pulled.shape, enough)[:, 0]
 
     def _steepest_fall(self, at: Floats, gradient: Floats) -> float:
         """Return a bound on -g.u in the ball. If -g points outward, only the distance from c to the edge counts."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..data.rows import Chunk, Line, Rows
 from ..elementwise import exp
-from ..losses import MarginLoss
 from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
@@ -41,23 +40,11 @@ class TiltedSum(RegularizedSum):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 8.7)
-    The gradient is ``n sum_i p_i g_i + penalty w``, with the rows' gradients g_i and weights p_i in proportion to
-    ``exp(tilt f_i)``. At the minimiser w of either of two neighbours, let row 1 have weight p and gradient g in the one
-    and p' and g' in the other, and let u be the mean of the other rows' gradients, by their weights, which is the same
-    for both. With L = clip the two gradients differ by n times
-
-        p g - p' g' + (p' - p) u,   of norm at most   L (p + p' + |p - p'|) = 2 L max(p, p').
-
-    If row 1 left, g' = 0 and p' <= p, and the norm is at most L (2p - p'). Where all losses at w are between a and A,
-    p is at most C/(C + n - 1) with ``C = exp(tilt (A - a))``, and p' at least ``p exp(-tilt A)``. Minimisers differ by
-    no more than these gradients over the penalty (:class:`~dpsk.minimizers.Minimizer`), so that one row moves them by
+    Let all losses of rows be between a and A where minimisers can be, and C = exp(tilt (A - a)). One row moves the
+    minimiser by at most
 
         n clip/penalty * 2 C/(C + n - 1)                   if replaced,
         n clip/penalty * (2 - exp(-tilt A)) C/(C + n - 1)  if it left.
-
-    a and A are those of rows within ``longest`` at ||w|| <= W: the gradient of the losses is a mean, so
-    ``penalty W <= n clip``, and the tilted sum lies between its value at 0, n phi(0) at most, and 0. Nor are two points
-    of that ball further apart than 2 W.
     """
 
     tilt: float
@@ -85,7 +72,7 @@ class TiltedSum(RegularizedSum):
         """Bounds a and A on the losses of rows, where minimisers can be."""
         at_zero, reach = float(self.one.phi(np.zeros(1))[0]), np.array([self.longest * self.farthest])
         # the longest rows are flattened most, and lowest where their margins are largest
-        lowest = float(flattened(self.one, reach, np.array([self.clip / self.longest]))[0])
+        lowest = float(self.one.flattened(reach, np.array([self.clip / self.longest]))[0])
         highest = min(float(self.one.phi(-reach)[0]), at_zero + self.clip * self.farthest)
         return max(lowest / _UP, 0.0), highest * _UP
 
@@ -106,27 +93,13 @@ class TiltedSum(RegularizedSum):
 
     def rounding(self, linear: float = 0.0) -> float:
         """Return a bound on the error of a gradient computed at a w that is certified with an error no larger than
-        ``largest_error``: then ``penalty ||w|| <= 3 n clip``.
-
-        A loss is at most phi(0) + clip ||w||, and off by 72u of that at most; a rounded exponent by 8u of tilt times
-        that. So a weight is off by such a part of itself, and 8u for the exponential: the mean of gradients is off by
-        as much of the clip, because they are no further from their mean than that on average, and by 18u for sums and
-        quotients. Parts above 1/10 are refused; up to there 1.25 covers the second order. The sum of weights is at
-        least 1/4 of the largest: limbs that are cut off count 4 n times. (docs/guarantees.md, section 8.)
+        ``largest_error``: then ``penalty ||w|| <= 3 n clip`` (docs/guarantees.md, 8.5).
         """
         n, root = self.n_rows, math.sqrt(self.n_parameters)
         at_zero = float(self.one.phi(np.zeros(1))[0])
         part = ROUNDING * (32 + 80 * self.tilt * (at_zero + 3 * n * self.clip**2 / self.penalty))
         of_weights = n * self.clip * (1.25 * part + n * (2.0**-58 + root * 2.0**-69))
         return super().rounding(linear) + of_weights
-
-
-def flattened(one: MarginLoss, margins: Floats, steepness: Floats) -> Floats:
-    """Return the losses at these margins, never steeper than ``steepness``."""
-    corner = one.corner(steepness)
-    if corner is None:
-        raise ValueError(f"{one!r} is not convex")
-    return one.flattened(margins, steepness, corner)
 
 
 class _TiltedOverRows(SumOverRows):
@@ -146,8 +119,7 @@ class _TiltedOverRows(SumOverRows):
         line = self._line(first, second)
         self._weigh(line)
         sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
-        mean: Floats = sums * (self._what.n_rows / self._totals)
-        return mean
+        return sums * (self._what.n_rows / self._totals)
 
     def _weigh(self, line: Line) -> None:
         """Find the largest tilted losses to within 1, and the sums of weights relative to these.
@@ -186,15 +158,14 @@ class _TiltedOverRows(SumOverRows):
         return low + (last + 1) * width, low + last * width
 
     def _weights(self, losses: Floats, top: float) -> Floats:
-        weights: Floats = exp(np.minimum(self._what.tilt * losses - top, 0.0))
-        return weights
+        return exp(np.minimum(self._what.tilt * losses - top, 0.0))
 
     def _losses(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[Floats]:
         """Yield the losses of each problem."""
         what, (_, factor, limit) = self._what, self.scales(chunk)
         steepness = np.fmin(limit / factor, _LARGEST)
         for scores, labels in zip(self._scores(chunk, line, at).T, self.labels(chunk), strict=True):
-            losses = flattened(what.one, labels * scores, steepness)
+            losses = what.one.flattened(labels * scores, steepness)
             yield np.fmax(np.fmin(losses, _LARGEST), 0.0)
 
     def _derivatives(self, chunk: Chunk, line: Line, at: float = 1.0) -> Iterator[tuple[Floats, Curvatures]]:

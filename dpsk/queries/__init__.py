@@ -3,10 +3,9 @@
 from .armijo import ArmijoGains
 from .gradient import GradientSum
 from .hessian import HessianSum
-from .histograms import Magnitudes, Positions, RowNorms
+from .histograms import Magnitudes, Positions, RowNorms, Successes
 from .line import LossesAlong
 from .moments import Moments
-from .successes import Successes
 
 __all__ = [
     "ArmijoGains",

@@ -29,11 +29,10 @@ class ArmijoGains(Query):
 
     ``per_unit=True``: gains of the objective whose gradient is the *clipped* gradient, so that the search looks at what
     :class:`~dpsk.queries.GradientSum` descends on, divided by the length of the step. For a convex margin loss each
-    row's loss is flattened to a slope of clip/||x||, which stays convex. Other losses need not have such an objective:
-    there the gain of a row that is never clipped, because its slope is at most clip/||x|| everywhere, is the difference
-    of its losses; for other rows the clipped slope is integrated from end to end by the trapezoidal rule. Either way no
-    gain per unit exceeds ``clip``, whatever the step: one noise fits all steps, and relative to the gain it shrinks
-    with the step.
+    row's loss is flattened to a slope of clip/||x||, which stays convex. Other losses need not have such an objective.
+    A row whose slope is at most clip/||x|| everywhere gains the difference of its losses; for other rows the clipped
+    slope is integrated by the trapezoidal rule. No gain per unit exceeds ``clip``, so one noise fits all steps, and
+    relative to the gain it shrinks with the step.
 
     ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
 
@@ -42,8 +41,7 @@ class ArmijoGains(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.3)
-    Each row adds to every entry an integer in [-clip/unit, clip/unit], whatever its loss: a leaving row moves an entry
-    by at most clip/unit, a replaced one by twice as much, and entries may move in different directions.
+    A leaving row moves each entry by at most ``clip``, a replaced one by twice as much, in any direction.
     """
 
     label = "gains"

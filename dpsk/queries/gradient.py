@@ -22,10 +22,8 @@ class GradientSum(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.1)
-    In multiples of ``unit`` row i adds ``r_i (x) u_i`` with u_i = (units, constant) and r_i an integer vector.
-    Residuals are scaled to norm at most ``clip * (1 - 2^-30) / (spacing * ||u_i||)``, where 2^-30 covers the
-    rounding of that very computation, then truncated toward zero, which shortens them. Hence every row's
-    contribution has norm at most ``clip``; a leaving row changes the sum by that much, a replaced one by twice as much.
+    What a row adds has norm at most ``clip``, whatever the loss returns: a leaving row moves the sum by at most that
+    much, a replaced one by twice as much.
     """
 
     label = "gradient"

@@ -46,22 +46,10 @@ class HessianSum(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.4)
-    Row i is scaled to a norm of 2^11 to 2^12 and rounded to integers r_i. It adds ``c_ik r_i r_i^T`` to block k, with
-    integers c_ik and Frobenius norm ``||c_i|| ||r_i||^2``. The vector c_i is scaled to norm at most
-    ``limit - sqrt(K)/2`` with ``limit = clip * (1 - 2^-30) / (unit * ||r_i||^2)``, where ||r_i||^2 is summed from the
-    integers themselves and 2^-30 covers the rounding of this computation; rounding to integers then moves it by at most
-    sqrt(K)/2. Hence every row's contribution has norm at most ``clip``: that is how far a leaving row moves the sum. No
-    factor of sqrt(p) is lost, because ``||x x^T||`` is ||x||^2 in both norms.
-
-    A replaced row adds ``-a u u^T`` to ``b v v^T`` for unit vectors u and v, in norm^2 ``||a||^2 + ||b||^2 - 2 (a.b)
-    (u.v)^2``. If phi is convex, no entry of c_i is negative (they are cut at 0), a.b >= 0 and the norm is at most
-    sqrt(2) clip. Else a.b >= -||a|| ||b||, and the norm is at most 2 clip. With a single block whose negative
-    contributions are cut at m <= clip, a and b of opposite signs are at most clip and m long, and the norm is at most
-    ``max(sqrt(2) clip, clip + m)``. That m is ``clip * concavity/smoothness``.
-
-    With K blocks the negative entries are cut at ``clip/sqrt(K) * concavity/smoothness`` each. No row within the norm
-    that ``largest`` was asked for has more; of longer ones it keeps eigenvalues from falling below what the loss allows
-    a row of that norm.
+    What a row adds has Frobenius norm at most ``clip``: a leaving row moves the sum by at most that much. A replaced
+    row moves it by at most ``sqrt(2) clip`` for convex losses, ``max(sqrt(2) clip, clip + m)`` for one block whose
+    negative curvatures are cut at ``m = clip * concavity/smoothness``, and 2 clip for K blocks, where each is cut at
+    ``m/sqrt(K)``.
     """
 
     label = "Hessian"
@@ -85,7 +73,7 @@ class HessianSum(Query):
     def rounding(self, n_parameters: int) -> float:
         """Return a bound on what rounding does to one row's part, in spectral norm, where norms are below 2^100.
 
-        Entries of r_i are off by 1/2, so r_i r_i^T by ``||r_i|| sqrt(p) + p/4``, where ||r_i|| is at least 2^11;
+        Entries of the rounded row r are off by 1/2, so r r^T by ``||r|| sqrt(p) + p/4``, where ||r|| is at least 2^11;
         weights are off by sqrt(K), in units of at least 2^-36 clips.
         """
         of_row = math.sqrt(n_parameters) * 2.0**-11 + n_parameters * 2.0**-23

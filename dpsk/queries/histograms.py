@@ -1,4 +1,4 @@
-"""Counts: how long rows are, and where the entries of each column lie."""
+"""Counts: how long rows are, where the entries of each column lie, and how many rows succeed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
-_WEIGHT_BITS = 16
+_WEIGHT_BITS, _COUNT_BITS = 16, 20
 _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends within (1/2, 1]
 
 
 class RowNorms(Query):
     """Counts of rows by norm, in quarter octaves: bin k holds norms in (``norms[k-1]``, ``norms[k]``].
 
-    Rows of data in the user's units have as norm the root of their number of non-zero entries.
+    The ends count what lies beyond. A row in the user's units has as norm the root of its number of non-zero entries.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.5)
-    Every row adds 1 to one bin, the first and the last taking all that lie beyond. A leaving row lowers one count
-    by 1; a replaced row moves 1 from one bin to another.
+    A leaving row lowers one count by 1; a replaced row moves 1 from one bin to another.
     """
 
     label = "row norms"
@@ -57,10 +56,8 @@ class EntryCounts(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.6)
-    A row adds its weight, truncated to multiples of ``unit``, to one bin in each of m columns: l2 norm at most
-    weight * sqrt(m) <= sqrt(entries), l1 norm at most weight * m <= sqrt(entries * n_features), or <= entries with
-    ``norm="l1"``, and no entry above 1. Two rows u, v have no negative entries, so |u - v|^2 <= |u|^2 + |v|^2:
-    replacing a row costs sqrt(2) in l2.
+    A leaving row moves the counts by at most sqrt(entries) in l2, by ``sqrt(entries * n_features)`` in l1 (by
+    ``entries`` with ``norm="l1"``), and each by at most 1. A replaced row: sqrt(2) times as much in l2, twice in l1.
     """
 
     unit = 2.0**-_WEIGHT_BITS
@@ -139,3 +136,25 @@ class Positions(EntryCounts):
         at /= self.width[columns]
         at *= self.n_bins
         return at.astype(np.int64)  # never negative, so that this rounds down
+
+
+class Successes(Query):
+    """The number of rows whose one entry is not zero, on a grid so fine that the scale of its noise hardly rounds.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.8)
+    A leaving row lowers the count by at most 1; a replaced one moves it by at most 1 either way.
+    """
+
+    label = "successes"
+    unit = 2.0**-_COUNT_BITS
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        one = 2**_COUNT_BITS
+        return Sensitivity(l1=one, l2=one, linf=one, monotone=Adjacency(adjacency).monotone)
+
+    def __call__(self, chunk: RawChunk) -> Integers:
+        if not isinstance(chunk, RawChunk) or chunk.n_features != 1:
+            raise ValueError(f"{self.label} are counted of one column in the user's units, and no others")
+        return np.array([np.count_nonzero(chunk.counts) << _COUNT_BITS], dtype=np.int64)

@@ -35,9 +35,8 @@ class LossesAlong(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.2)
-    Each row adds to every entry an integer in [0, clip/unit], whatever its loss. A leaving row therefore moves all
-    entries in the same direction by at most clip/unit (monotone); replacing a row moves each by at most
-    clip/unit, in either direction.
+    A leaving row moves all entries down, each by at most ``clip`` (monotone). A replaced one moves each by at most
+    ``clip``, in any direction.
     """
 
     label = "losses"
@@ -112,18 +111,14 @@ class _Room(threading.local):
     """Arrays that each thread uses again. The operating system would have to provide new ones each time."""
 
     def __init__(self) -> None:
-        self._arrays = self._new(0)
-
-    @staticmethod
-    def _new(n: int) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.float32]]:
-        found, index = np.zeros((2, n, _BLOCK), np.float32), np.zeros((n, _BLOCK), np.intp)
-        return found[0], index, found[1]
+        self._arrays = np.zeros((2, 0, 0), np.float32), np.zeros((0, 0), np.intp)
 
     def arrays(self, n: int) -> tuple[NDArray[np.float32], NDArray[np.intp], NDArray[np.float32]]:
         """Return room for n rows of positions, indices and values."""
-        if len(self._arrays[0]) != n:
-            self._arrays = self._new(n)
-        return self._arrays
+        if len(self._arrays[1]) != n:
+            self._arrays = np.zeros((2, n, _BLOCK), np.float32), np.zeros((n, _BLOCK), np.intp)
+        (at, found), index = self._arrays
+        return at, index, found
 
 
 _room = _Room()

@@ -22,9 +22,7 @@ class Moments(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.7)
-    Row i adds r_i * (a_i, b_i) with integer vectors a_i, b_i and an integer r_i >= 0 of at most ``clip / (spacing *
-    ||(a_i, b_i)||)``: 2^-30 covers the rounding of that division, and truncation only shortens. Its norm is at most
-    ``clip``; a replaced row moves the sum by at most twice as much.
+    A leaving row moves the sum by at most ``clip``, a replaced one by twice as much.
     """
 
     label = "moments"
@@ -51,8 +49,7 @@ class Moments(Query):
         if isinstance(chunk.units, np.ndarray) and len(chunk) > rows:  # a few rows at a time: they stay in cache
             starts = range(0, len(chunk), rows)
             parts = (self(chunk.part(slice(a, a + rows))) for a in starts)
-            total: Integers = sum(parts, start=np.zeros(2 * self.n_features, dtype=np.int64))
-            return total
+            return sum(parts, start=np.zeros(2 * self.n_features, dtype=np.int64))
         squares = chunk.squared()
         norm = np.sqrt(np.square(chunk.norm) + np.square(squares.norm)) * (1 + 2.0**-40)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)
