@@ -24,12 +24,7 @@ def checked(default: Any, check: Check, *, or_none: bool = False) -> Any:
 
 
 def number(
-    default: float | None,
-    low: float = 0.0,
-    *,
-    below: float = math.inf,
-    open_low: bool = False,
-    or_none: bool = False,
+    default: float | None, low: float = 0.0, *, below: float = math.inf, open_low: bool = False, or_none: bool = False
 ) -> Any:
     """Return a field for finite numbers >= low (> low if ``open_low``) and < below."""
     return checked(default, bound(require_number, low=low, below=below, open_low=open_low), or_none=or_none)

@@ -117,10 +117,7 @@ def _circle(known: Numbers, digits: int) -> tuple[Numbers, Numbers]:
     c, s = Decimal(-1), Decimal(0)
     for place in range(digits - 1, -1, -1):
         one = (known >> place & 1).astype(bool)
-        cosine, sine = (
-            np.where(one, cosine * c - sine * s, cosine),
-            np.where(one, cosine * s + sine * c, sine),
-        )
+        cosine, sine = (np.where(one, cosine * c - sine * s, cosine), np.where(one, cosine * s + sine * c, sine))
         c, s = (Decimal(0), Decimal(1)) if c < 0 else (((1 + c) / 2).sqrt(), s / (2 * ((1 + c) / 2).sqrt()))
     return cosine, sine
 

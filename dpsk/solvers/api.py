@@ -29,18 +29,7 @@ from ..minimizers import (
 from ..minimizers.descent import METHODS
 from ..objectives import LinearObjective
 from ..penalties import Penalty
-from ..privacy import (
-    ZCDP,
-    Budget,
-    BudgetExhausted,
-    Cost,
-    Currency,
-    GaussianDP,
-    ObjectiveDP,
-    PureDP,
-    RenyiDP,
-    Sampling,
-)
+from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP, ObjectiveDP, PureDP, RenyiDP, Sampling
 from ..privacy.neighbours import Adjacency
 from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Magnitudes, Moments, Positions, RowNorms
 from ..requirements import choice, clip, flag, integer, number, part

@@ -97,14 +97,7 @@ class OutputPerturbation(Solver):
         # the loss is the mean over classes
         alpha = n_problems * objective.penalty.smoothness if self.target is None else consistent(wanted)
         minimum = Minimizer(
-            loss,
-            n,
-            shape[0],
-            clip=clip,
-            longest=longest,
-            penalty=alpha * n,
-            method=self.method,
-            kind=self.objective,
+            loss, n, shape[0], clip=clip, longest=longest, penalty=alpha * n, method=self.method, kind=self.objective
         )
         noise.check(minimum.sensitivity(data.adjacency), shape)  # before all the work
         w = data.release(data.measure(minimum), noise)

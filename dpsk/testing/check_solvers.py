@@ -139,10 +139,7 @@ def check_solver(
     w, data = fit(ArrayRows(X, y, how), 1.0)
     report = data.report()
     require(0 < report.charged <= report.limit, f"{name} charged {report.charged} of a cap of {report.limit}")
-    storages = (
-        ArrayRows(sp.csr_matrix(X), y, how),
-        ArrayRows(X, y, how, chunk_rows=777),
-    )
+    storages = (ArrayRows(sp.csr_matrix(X), y, how), ArrayRows(X, y, how, chunk_rows=777))
     for rows in storages:
         require(np.array_equal(w, fit(rows, 1.0)[0]), f"{name} gives other bits on other storage")
 
