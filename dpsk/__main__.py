@@ -1,7 +1,5 @@
 """``python -m dpsk demo`` fits data that come with scikit-learn; ``python -m dpsk budget`` plans and reads ledgers."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import warnings

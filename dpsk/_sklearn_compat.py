@@ -1,7 +1,5 @@
 """What differs between the scikit-learn versions we support: callbacks exist from 1.9 on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

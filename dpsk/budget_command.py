@@ -1,7 +1,5 @@
 """``python -m dpsk budget``: how far a budget goes, and what a ledger file says."""
 
-from __future__ import annotations
-
 import argparse
 import math
 

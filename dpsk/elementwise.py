@@ -10,8 +10,6 @@ without in the last bit of about one number in twenty. Sums, differences, produc
 roundings do not: IEEE 754 fixes every bit of them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -11,8 +11,6 @@ of shape (n, K) and labels 0..K-1. The gradient of a row is ``derivative (x) x``
 of the second derivative. A bound that does not exist is ``inf``.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

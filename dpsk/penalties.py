@@ -1,7 +1,5 @@
 """Penalties: public functions of the weights, added to the mean loss. They cost no privacy."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass

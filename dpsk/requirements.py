@@ -4,8 +4,6 @@ Each check raises ValueError with the name of the parameter, the value and what 
 None is allowed.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import field, fields

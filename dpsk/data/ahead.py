@@ -1,7 +1,5 @@
 """Random batches: while one is in use, a thread collects the next."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from contextvars import copy_context
 from threading import Thread

@@ -1,7 +1,5 @@
 """Public facts about the data of a fit: what a plan may depend on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NoReturn
 

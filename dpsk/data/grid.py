@@ -12,8 +12,6 @@ No public bound on the data is needed, and no grid depends on the data. Sums of 
 centre is subtracted as well: rows count as at least SHORTEST_NORM long, and fewer are added at a time.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

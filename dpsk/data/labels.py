@@ -1,7 +1,5 @@
 """Class labels: the public set of them, and the numbers that losses take."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

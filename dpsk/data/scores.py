@@ -12,8 +12,6 @@ rounded to float64, then the constant. A sparse row may leave out its zeros: the
 becomes 0 when the constant is added.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Tables: rows and labels as they were given, and the rows on grids that are made of them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn

@@ -1,7 +1,5 @@
 """What an encoding is: how the columns of a table become numbers on the grid."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 
 from ..data import Door, Facts, RowMap, Table

@@ -1,7 +1,5 @@
 """The encoding of tables of numbers: columns as they are, within public bounds, or standardised with noise."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -3,8 +3,6 @@
 Everything returned is a function of releases. Each release is bought with a fixed part of the whole budget.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -15,27 +15,9 @@ from .second_order_classifier import DPSecondOrderClassifier
 from .sgd_classifier import DPSGDClassifier
 
 __all__ = [
-    "DPAGDSVC",
-    "DPAGDLogisticRegression",
-    "DPGradientDescentClassifier",
-    "DPLineSearchClassifier",
-    "DPLinearSVC",
-    "DPLogisticRegression",
-    "DPSGDClassifier",
-    "DPSecondOrderClassifier",
-    "LossNamed",
-    "ObjectivePerturbationClassifier",
-    "OutputPerturbationLogisticRegression",
-    "OutputPerturbationSVC",
-    "Plan",
-    "PrivateClassifier",
-    "Probabilities",
-    "ProbabilitiesOfLogLoss",
-    "SampledClassifier",
-    "WithExactModel",
-    "WithRho",
-    "budget_of",
-    "l2_of",
-    "plan_of",
-    "with_parameters_of",
-]
+    "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
+    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "LossNamed",
+    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "Plan",
+    "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss", "SampledClassifier", "WithExactModel",
+    "WithRho", "budget_of", "l2_of", "plan_of", "with_parameters_of",
+]  # fmt: skip

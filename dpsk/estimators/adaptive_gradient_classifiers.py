@@ -1,7 +1,5 @@
 """DP-AGD as scikit-learn classifiers: logistic regression and linear support vector machine."""
 
-from __future__ import annotations
-
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear

@@ -1,7 +1,5 @@
 """Predictions block by block: for memory-mapped arrays, Chunks, and Dask collections."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from functools import partial, wraps

@@ -1,7 +1,5 @@
 """Budgets of estimators: parameters that change how one is stated, and the budget they stand for."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

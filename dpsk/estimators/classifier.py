@@ -1,7 +1,5 @@
 """The one ``fit``: it carries out a plan behind the door of the trusted core, and keeps what was released."""
 
-from __future__ import annotations
-
 import copy
 import warnings
 from abc import ABC, abstractmethod

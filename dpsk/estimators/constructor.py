@@ -1,7 +1,5 @@
 """Errors of constructors and of ``fit`` that name a remedy for what scikit-learn's models take and these do not."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

@@ -1,7 +1,5 @@
 """The estimators to reach for first: one number to choose, epsilon."""
 
-from __future__ import annotations
-
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear

@@ -1,7 +1,5 @@
 """Docstrings of estimators, put together: every parameter is described once, by the class that declares it."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Iterator

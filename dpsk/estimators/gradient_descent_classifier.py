@@ -1,7 +1,5 @@
 """Noisy gradient descent as a scikit-learn classifier, every setting open."""
 
-from __future__ import annotations
-
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear

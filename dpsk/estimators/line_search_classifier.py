@@ -1,7 +1,5 @@
 """Private line search on random batches as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear

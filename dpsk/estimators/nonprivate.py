@@ -1,7 +1,5 @@
 """The exact model, without privacy: what epsilon = inf means."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Output perturbation as scikit-learn classifiers: logistic regression and linear support vector machine."""
 
-from __future__ import annotations
-
 from ..data import Facts, Unknown
 from ..requirements import choice
 from ..solvers.exponential import ExponentialSampling

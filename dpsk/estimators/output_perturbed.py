@@ -1,7 +1,5 @@
 """What the estimators of output perturbation share: the family with pure epsilon, delta = 0."""
 
-from __future__ import annotations
-
 import functools
 import math
 from collections.abc import Callable

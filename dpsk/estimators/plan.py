@@ -1,7 +1,5 @@
 """A fit is a value: what will be run on which objective, how rows are encoded, and what it may cost."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields

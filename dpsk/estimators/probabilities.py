@@ -1,7 +1,5 @@
 """Losses of linear classifiers by name, and probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

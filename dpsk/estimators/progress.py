@@ -1,7 +1,5 @@
 """Progress of a fit: what is printed, and what callbacks get. Both see released values only."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

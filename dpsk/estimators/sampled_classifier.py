@@ -1,7 +1,5 @@
 """What estimators on random batches share: how batches are drawn, and the budget of a plan of equal ones."""
 
-from __future__ import annotations
-
 from ..privacy import Budget, Currency, Sampling
 from ..privacy.amplification import SCHEMES
 from ..privacy.neighbours import Adjacency

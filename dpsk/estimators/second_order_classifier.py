@@ -1,7 +1,5 @@
 """Second-order private descent as a scikit-learn classifier."""
 
-from __future__ import annotations
-
 import math
 
 from ..data import Facts, Unknown
@@ -44,9 +42,6 @@ class DPSecondOrderClassifier(ProbabilitiesOfLogLoss, OneVsRestProbabilities, Sa
         for as many as the worst case may need.
     sampling_rate : float
         The part of the rows that a batch holds, drawn secretly and anew each time; for the methods "-b" only.
-    sampling : {"poisson", "without-replacement"}
-        "poisson" keeps each row independently, for ``adjacency="zero-out"``. "without-replacement" draws batches of a
-        fixed size, protects replaced rows under either adjacency and needs far more noise.
 
     Attributes
     ----------

@@ -1,7 +1,5 @@
 """Data as they are given, checked: in memory, in files, in chunks, or on a cluster. No error quotes a value."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any

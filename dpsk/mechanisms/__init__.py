@@ -8,18 +8,6 @@ from .sparse_vector import AboveThreshold
 from .spherical import NormGamma
 
 __all__ = [
-    "AboveThreshold",
-    "ArgMin",
-    "Bits",
-    "Gaussian",
-    "Laplace",
-    "Mechanism",
-    "NoisyMin",
-    "NormGamma",
-    "PermuteAndFlip",
-    "SeededBits",
-    "Sensitivity",
-    "SymmetricGaussian",
-    "SystemBits",
-    "bits_for",
-]
+    "AboveThreshold", "ArgMin", "Bits", "Gaussian", "Laplace", "Mechanism", "NoisyMin", "NormGamma",
+    "PermuteAndFlip", "SeededBits", "Sensitivity", "SymmetricGaussian", "SystemBits", "bits_for",
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """Noise added to every entry of a vector of integers, exactly."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

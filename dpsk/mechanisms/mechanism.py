@@ -1,7 +1,5 @@
 """The interface of mechanisms, and the sensitivity: how far one row can move the value that a mechanism sees."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """The sources of random bits: the operating system, or a seed, which makes the result *not* private."""
 
-from __future__ import annotations
-
 import os
 import threading
 from typing import NoReturn, Protocol

@@ -1,7 +1,5 @@
 """Exact draws of the number of runs, from the distributions of :mod:`dpsk.privacy.repetition`."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -6,8 +6,6 @@ bits are drawn and rational arithmetic decides. Mironov (2012) shows what goes w
 docs/guarantees.md, 4.1 and 4.2.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext

@@ -4,8 +4,6 @@ All three mechanisms see integers and decide with exact coins or exact integer n
 one row moves all scores in the same direction (``Sensitivity.monotone``: one row leaves sums of non-negative losses).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 

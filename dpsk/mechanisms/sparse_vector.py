@@ -4,8 +4,6 @@ The price is paid when the search is opened, whichever value fires. Values are g
 or a few at a time to an :class:`OpenSearch`.
 """
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from typing import NoReturn

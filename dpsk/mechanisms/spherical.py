@@ -1,7 +1,5 @@
 """Spherical noise for pure output perturbation, exactly."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -7,13 +7,6 @@ from .sampled_weights import SampledWeights
 from .tilted import TiltedSum
 
 __all__ = [
-    "AttackedSum",
-    "Minimizer",
-    "PerturbedMinima",
-    "RegularizedSum",
-    "SampledWeights",
-    "TiltedSum",
-    "largest_curvature",
-    "require_perturbable",
-    "slope_at_zero",
-]
+    "AttackedSum", "Minimizer", "PerturbedMinima", "RegularizedSum", "SampledWeights", "TiltedSum",
+    "largest_curvature", "require_perturbable", "slope_at_zero",
+]  # fmt: skip

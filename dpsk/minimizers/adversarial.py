@@ -1,7 +1,5 @@
 """Losses under attack: every row is moved, within a ball, to where its loss is largest."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator

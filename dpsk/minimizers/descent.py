@@ -3,8 +3,6 @@
 Column k of every array belongs to objective k; all share the passes over the rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The minimum of a hinge. A duality gap bounds the distance to it (docs/guarantees.md, 8.6)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Minimisers: noise is added to them, or is inside of the objective. A sure bound covers the error of the solver."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Newton's method for several strongly convex objectives at once: fast, and without a promise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

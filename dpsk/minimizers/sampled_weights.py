@@ -1,7 +1,5 @@
 """The exponential mechanism over weights: one exact draw, by rejection under a strongly convex envelope."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Iterator

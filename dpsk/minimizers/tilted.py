@@ -1,7 +1,5 @@
 """Tilted losses: between their mean and the largest of them (Li, Beirami, Sanjabi & Smith 2020)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

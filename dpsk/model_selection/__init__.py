@@ -6,12 +6,6 @@ from .search import NothingSelected, PrivateSearchCV
 from .search_cost import SearchCost, search_cost
 
 __all__ = [
-    "NothingSelected",
-    "Poisson",
-    "PrivateScore",
-    "PrivateSearchCV",
-    "SearchCost",
-    "TruncatedNegativeBinomial",
-    "private_score",
-    "search_cost",
-]
+    "NothingSelected", "Poisson", "PrivateScore", "PrivateSearchCV", "SearchCost", "TruncatedNegativeBinomial",
+    "private_score", "search_cost",
+]  # fmt: skip

@@ -4,8 +4,6 @@ A model may refuse a row: an encoder may not know a category, a classifier may g
 exact fact about this row that nobody paid for. So a refused row counts as a wrong prediction, or as a row of zeros.
 """
 
-from __future__ import annotations
-
 import copy
 import warnings
 from collections.abc import Callable, Iterator

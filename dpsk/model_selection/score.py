@@ -1,7 +1,5 @@
 """A private accuracy, with intervals that take the noise into account."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Private search for hyper-parameters: the best of a secret number of runs, on one budget."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import KW_ONLY, dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The objective of linear models: the mean loss of rows, and a penalty."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

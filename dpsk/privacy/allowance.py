@@ -1,7 +1,5 @@
 """The allowance of one fit, or of one score, inside a run of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn

@@ -12,8 +12,6 @@ All are bounds in spite of floating point (:mod:`dpsk.privacy.rounding`). A delt
 parameter`` at ``(1 - MARGIN) * epsilon``, rounded up. Inverses are moved until this delta is kept.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 

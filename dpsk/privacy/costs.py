@@ -4,8 +4,6 @@ Every mechanism has one of these costs. A new mechanism of a family below needs 
 more class with the same five members (see :class:`Cost`). Proofs: docs/guarantees.md, 4.3 to 4.10.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

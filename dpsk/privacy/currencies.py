@@ -12,8 +12,6 @@ fixed before the run:
 Proofs: docs/guarantees.md, 2.2 to 2.5; groups of rows: docs/guarantees.md, 1.4.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from fractions import Fraction

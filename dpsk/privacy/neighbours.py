@@ -1,7 +1,5 @@
 """Which data sets are neighbours: what one row is protected against."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import NoReturn
 

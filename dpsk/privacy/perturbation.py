@@ -3,8 +3,6 @@
 The method: minimise a sum of convex losses plus ``lam/2 * ||w||^2 + b.w`` with a Gaussian b, and release the minimiser.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache

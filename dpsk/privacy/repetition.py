@@ -5,8 +5,6 @@ shown (ties are decided at random), or "nothing" if K is 0. The guarantee of Q c
 and parameters included (Liu & Talwar 2019; Papernot & Steinke 2022). Proofs: docs/guarantees.md, 11.1 to 11.4.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

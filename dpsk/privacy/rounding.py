@@ -11,8 +11,6 @@ A limit is turned into a delta at ``(1 + MARGIN)`` times its value. So prices th
 are off by at most one part in 2^48, may be added up as they are.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

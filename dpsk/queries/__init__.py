@@ -8,13 +8,6 @@ from .line import LossesAlong
 from .moments import Moments
 
 __all__ = [
-    "ArmijoGains",
-    "GradientSum",
-    "HessianSum",
-    "LossesAlong",
-    "Magnitudes",
-    "Moments",
-    "Positions",
-    "RowNorms",
+    "ArmijoGains", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms",
     "Successes",
-]
+]  # fmt: skip

@@ -1,7 +1,5 @@
 """How much a backtracking line search gains at each of its candidate steps."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast

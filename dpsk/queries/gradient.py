@@ -1,7 +1,5 @@
 """The sum of clipped gradients."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid

@@ -1,7 +1,5 @@
 """The sum of clipped Hessians."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable
 

@@ -1,7 +1,5 @@
 """Counts: how long rows are, where the entries of each column lie, and how many rows succeed."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any
 

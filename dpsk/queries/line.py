@@ -1,7 +1,5 @@
 """Sums of clipped losses at many points of a line, for two products with X."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass

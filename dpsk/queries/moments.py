@@ -1,7 +1,5 @@
 """The sums of columns and of their squares."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..data.grid import SHORTEST_NORM, UNIT_BITS

@@ -5,8 +5,6 @@ docs/departures.md: the step is chosen by the exponential mechanism unless asked
 of the compared objective, the *unnormalised* gradient is averaged, and each price is checked before it is paid.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -38,10 +38,10 @@ from .eigen import smallest_eigenpair
 from .precision import gradient_precision, share_of_noise, typical_norm
 from .sampled import SampledSolver
 from .solver import Diagnostics, Iterates, Solver
-from .step_search import Backtracking, Comparison, Search
+from .step_search import Along, Backtracking, Comparison, Search
 
 __all__ = [
-    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
+    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
     "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "Diagnostics",
     "Facts", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace",
     "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",

@@ -5,8 +5,6 @@ is bounded. So a noisy gradient and a noisy smallest eigenvalue bound the true o
 nothing beyond what was paid for them.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

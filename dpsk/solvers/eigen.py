@@ -1,7 +1,5 @@
 """The smallest eigenvalue of a public symmetric matrix, surely, and its eigenvector."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

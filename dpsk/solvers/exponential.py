@@ -4,8 +4,6 @@ Lowy & Razaviyayn (2021), Algorithms 9 to 11, after Bassily, Smith & Thakurta (2
 dimensions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from ..data import Facts

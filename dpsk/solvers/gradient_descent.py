@@ -4,8 +4,6 @@ Full batches need no sampling argument: T releases of Gaussian DP mu_t compose t
 Su 2022), so T steps cost what one step of the same total precision would, and averaging undoes the rest.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

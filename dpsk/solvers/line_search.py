@@ -6,11 +6,10 @@ the public expected size of a batch; the budget is kept at one Renyi order fixed
 unit of step length; the regulariser is part of the objective. With ``sampling.rate`` 1 this is DP-BLGD.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from ..privacy import BudgetExhausted, Cost, Sampling
 from ..requirements import choice, clip, flag, integer, number, part
 from .sampled import SampledSolver
 from .solver import Diagnostics, Iterates
-from .step_search import Backtracking, Comparison, Search
+from .step_search import Along, Backtracking, Comparison, Search
 
 # Prices rise as long as this many updates are left: at a fixed order one raise can multiply a price by hundreds.
 _FEWEST = 10
@@ -148,7 +147,7 @@ class LineSearch(SampledSolver):
             measure, choose, bought = Gaussian(mu), self.chooser(epsilon), mu
             batch = data.subsample(self.sampling, [measure, choose], "gradient and search")
             gradient, precision = self.gradient(batch, objective, w, measure, clips[0]), mu**2
-            step = self.step(batch, objective, w, gradient, clips, choose, step_max)
+            step = self.step(batch, objective, w, gradient, self.searched(clips), choose, step_max)
             while step is None:
                 again = Gaussian(math.sqrt(self.increase_by) * mu) if self.on_failure == "merge" else Gaussian(mu)
                 batch = data.subsample(self.sampling, [again], "gradient again")
@@ -160,7 +159,7 @@ class LineSearch(SampledSolver):
                 precision += again.mu**2
                 choose = self.chooser(epsilon)
                 batch = data.subsample(self.sampling, [choose], "search again")
-                step = self.step(batch, objective, w, gradient, clips, choose, step_max)
+                step = self.step(batch, objective, w, gradient, self.searched(clips), choose, step_max)
             w = w - step * gradient
             if before.any():
                 angle = angle_between(gradient, before)
@@ -190,21 +189,14 @@ class LineSearch(SampledSolver):
         return mu, epsilon
 
     def step(
-        self,
-        batch: Batch,
-        objective: LinearObjective,
-        w: Floats,
-        gradient: Floats,
-        clips: tuple[float, float],
-        bought: Mechanism,
-        step_max: float,
+        self, batch: Batch, objective: LinearObjective, w: Floats, grad: Floats, search: Search, bought: Any, far: float
     ) -> float | None:
-        """Return how far to go against the gradient, or None if no step passes."""
-        if not gradient.any():
+        """Return how far to go against the gradient, at most so ``far``, or None if no step passes."""
+        if not grad.any():
             return None
-        steps: Floats = step_max * np.power(self.shrink, np.arange(self.candidates))
-        required = self.sufficient * steps * float(np.linalg.norm(gradient)) ** 2
-        index = self.searched(clips).find(batch, objective, w, gradient, steps, bought, required)
+        steps: Floats = far * np.power(self.shrink, np.arange(self.candidates))
+        required = self.sufficient * steps * float(np.linalg.norm(grad)) ** 2
+        index = search.find(batch, objective, Along(w, grad, steps, required), bought)
         if index == len(steps) and not self.fallback:
             return None
         return float(steps[min(index, len(steps) - 1)])

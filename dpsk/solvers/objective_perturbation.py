@@ -4,8 +4,6 @@ Gaussian noise and the tight accounting are those of :mod:`dpsk.privacy.perturba
 is flattened where its gradient would exceed a clip: what noisy gradient descent gains by clipping, without its steps.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The idea is that of Chaudhuri, Monteleoni & Sarwate (2011). As in :mod:`dpsk.sol
 flattened where a row's gradient would exceed a clip, so that noise is scaled to the clip.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

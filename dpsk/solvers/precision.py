@@ -1,7 +1,5 @@
 """What solvers measure first: a typical norm of rows, and how precise a gradient can be."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What solvers on random batches share: when batches are empty, and the currency their budget is kept in."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from functools import lru_cache
 

@@ -32,7 +32,7 @@ from .eigen import smallest_eigenpair
 from .precision import typical_norm
 from .sampled import SampledSolver
 from .solver import Diagnostics, Iterates
-from .step_search import Backtracking
+from .step_search import Along, Backtracking
 
 # c_1, c_2 and c of the paper: noise of the gradient and the Hessian relative to what is measured
 _C1, _C2, _C = 0.1, 0.05, 0.1
@@ -253,7 +253,7 @@ class SecondOrder(SampledSolver):
             # of a gain per unit of length
             noise = 4 * task.known.gradient * batch.adjacency.parts / (plan.search * batch.n_rows)
             required = required + _SURE * noise * steps * float(np.linalg.norm(direction))
-            index = search.find(batch, task.objective, w, direction, steps, bought, required)
+            index = search.find(batch, task.objective, Along(w, direction, steps, required), bought)
             return np.float64(steps[min(index, len(steps) - 1)])
         return np.float64(steps[-1])
 

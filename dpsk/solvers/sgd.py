@@ -1,7 +1,5 @@
 """DP-SGD: noisy gradients of random batches, on a schedule fixed before the run (Abadi et al. 2016)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A solver: a recipe that yields public weights until its budget ends."""
 
-from __future__ import annotations
-
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping

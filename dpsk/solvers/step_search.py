@@ -1,7 +1,5 @@
 """Private searches for a step along a line: by backtracking, or by comparing all steps at once."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -18,26 +16,27 @@ _AT_ONCE = 4  # gains that are computed together
 _RULES = {"exponential": ArgMin, "permute-and-flip": PermuteAndFlip, "laplace": NoisyMin}
 
 
+@dataclass(frozen=True)
+class Along:
+    """Where a search looks: at ``w - steps[j] * direction``.
+
+    ``required`` is how much each step has to lower the objective, for a search that asks for that.
+    """
+
+    w: Floats
+    direction: Floats
+    steps: Floats
+    required: Floats
+
+
 class Search(Protocol):
     """How a step is found. What it asks of the rows is bought as one mechanism."""
 
     def mechanism(self, strength: float, n_steps: int) -> Mechanism:
         """Return what has to be paid for a search among so many steps."""
 
-    def find(
-        self,
-        batch: SealedRows,
-        objective: LinearObjective,
-        w: Floats,
-        direction: Floats,
-        steps: Floats,
-        bought: Any,
-        required: Floats,
-    ) -> int:
-        """Return which step against ``direction`` is taken, or their number if none is.
-
-        ``required`` is how much each step has to lower the objective, where the search asks for that.
-        """
+    def find(self, batch: SealedRows, objective: LinearObjective, along: Along, bought: Any) -> int:
+        """Return which step is taken, or their number if none is."""
 
 
 @dataclass(frozen=True)
@@ -61,29 +60,20 @@ class Backtracking:
     def mechanism(self, strength: float, n_steps: int) -> AboveThreshold:
         return AboveThreshold(strength, n_steps, self.noise)
 
-    def find(
-        self,
-        batch: SealedRows,
-        objective: LinearObjective,
-        w: Floats,
-        direction: Floats,
-        steps: Floats,
-        bought: Any,
-        required: Floats,
-    ) -> int:
-        size, penalty = float(np.linalg.norm(direction)), objective.penalty
+    def find(self, batch: SealedRows, objective: LinearObjective, along: Along, bought: Any) -> int:
+        w, penalty, clip = along.w, objective.penalty, self.clip
+        size = float(np.linalg.norm(along.direction))
         search = batch.open(bought, "search")
-        for first in range(0, len(steps), _AT_ONCE):  # gains are computed as they are needed
+        for first in range(0, len(along.steps), _AT_ONCE):  # gains are computed as they are needed
             some = slice(first, first + _AT_ONCE)
-            gains = objective.gains(w, direction, steps[some], clip=self.clip, per_unit=self.per_unit)
-            public = penalty.value(w) - penalty.values(gains.points) - required[some]
-            public = np.clip(
-                public / (steps[some] * size if self.per_unit else 1.0), -(2.0**9) * self.clip, 2.0**9 * self.clip
-            )
+            steps = along.steps[some]
+            gains = objective.gains(w, along.direction, steps, clip=clip, per_unit=self.per_unit)
+            public = penalty.value(w) - penalty.values(gains.points) - along.required[some]
+            public = np.clip(public / (steps * size if self.per_unit else 1.0), -(2.0**9) * clip, 2.0**9 * clip)
             index: int = batch.release(batch.measure(gains) + batch.n_rows * public, search)
             if index < len(public):
                 return first + index
-        return len(steps)
+        return len(along.steps)
 
 
 @dataclass(frozen=True)
@@ -112,29 +102,14 @@ class Comparison:
         """Return what can be bought for this price."""
         return _RULES[self.rule].priced(price, currency)
 
-    def find(
-        self,
-        batch: SealedRows,
-        objective: LinearObjective,
-        w: Floats,
-        direction: Floats,
-        steps: Floats,
-        bought: Any,
-        required: Floats,
-    ) -> int:
-        return self.smallest(batch, objective, w, -direction, [*steps, 0.0], bought)[0]
+    def find(self, batch: SealedRows, objective: LinearObjective, along: Along, bought: Any) -> int:
+        return self.smallest(batch, objective, along.w, -along.direction, [*along.steps, 0.0], bought)[0]
 
     def smallest(
-        self,
-        batch: SealedRows,
-        objective: LinearObjective,
-        w: Floats,
-        step: Floats,
-        multiples: Sequence[float],
-        bought: Mechanism,
+        self, batch: SealedRows, objective: LinearObjective, w: Floats, step: Floats, at: Sequence[float], bought: Any
     ) -> tuple[int, Floats]:
-        """Return which of ``w + multiples[j] * step`` was chosen, and the point."""
-        line = objective.losses_along(w, step, multiples, clip=self.clip)
+        """Return which of ``w + at[j] * step`` was chosen, and the point."""
+        line = objective.losses_along(w, step, at, clip=self.clip)
         # no clipped losses can outweigh a penalty beyond the cap, which keeps the sum on the grid
         penalties = np.minimum(objective.penalty.values(line.points), 2.0**19 * self.clip)
         index: int = batch.release(batch.measure(line) + batch.n_rows * penalties, bought)

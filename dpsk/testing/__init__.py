@@ -17,16 +17,6 @@ from .common import ERROR_PROBABILITY
 from .twins import check_company, check_twins, extreme_rows
 
 __all__ = [
-    "ERROR_PROBABILITY",
-    "check_company",
-    "check_loss",
-    "check_mechanism",
-    "check_query",
-    "check_rows",
-    "check_solver",
-    "check_twins",
-    "extreme_rows",
-    "find_peeks",
-    "neighbouring_scores",
-    "neighbouring_sums",
-]
+    "ERROR_PROBABILITY", "check_company", "check_loss", "check_mechanism", "check_query", "check_rows",
+    "check_solver", "check_twins", "extreme_rows", "find_peeks", "neighbouring_scores", "neighbouring_sums",
+]  # fmt: skip

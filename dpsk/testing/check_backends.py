@@ -1,7 +1,5 @@
 """Conformance of a backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

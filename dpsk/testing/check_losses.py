@@ -1,7 +1,5 @@
 """Conformance of a loss."""
 
-from __future__ import annotations
-
 import dataclasses
 from itertools import product
 

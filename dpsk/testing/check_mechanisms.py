@@ -1,7 +1,5 @@
 """Conformance of a mechanism."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Conformance of a query."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

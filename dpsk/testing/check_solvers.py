@@ -1,7 +1,5 @@
 """Conformance of a solver."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import math
@@ -113,20 +111,16 @@ def check_solver(
     * At ``large_epsilon`` its objective is within ``tolerance`` of the optimum, on data that no clipping touches.
     * Under a seed its result has the same bits on dense, sparse and chunked rows.
     """
-    rng = np.random.default_rng(seed)
-    name = repr(solver)
-    kind = type(solver)
+    name, kind = repr(solver), type(solver)
     parameters = getattr(kind, "__dataclass_params__", None)
     require(parameters is not None and parameters.frozen, f"{name} must be a frozen dataclass")
     peeks = find_peeks(inspect.getsource(inspect.getmodule(kind) or kind))
     require(not peeks, f"{kind.__name__} reaches for what it must not see: " + "; ".join(peeks))
 
     loss = loss or (Logistic() if n_classes is None else Softmax(n_classes))
-    n, d = 3000, 5
-    X, y = _example(n, d, n_classes, rng)
-    shape = (d + 1,) if n_classes is None else (d + 1, n_classes)
-    penalty = L2(0.01, free_intercept=True)
-    how, objective = RowMap(n_classes), LinearObjective(loss, penalty, shape)
+    X, y = _example(3000, 5, n_classes, np.random.default_rng(seed))
+    shape = (6,) if n_classes is None else (6, n_classes)
+    how, objective = RowMap(n_classes), LinearObjective(loss, L2(0.01, free_intercept=True), shape)
 
     def fit(rows: Rows, epsilon: float) -> tuple[Array, PrivateData]:
         data = PrivateData(rows, Ledger(budget(epsilon)), SeededBits(seed))
@@ -143,19 +137,19 @@ def check_solver(
     for rows in storages:
         require(np.array_equal(w, fit(rows, 1.0)[0]), f"{name} gives other bits on other storage")
 
-    X1 = np.hstack([X, np.ones((n, 1))])
-
-    def value(flat: Array) -> tuple[float, Array]:
-        at = flat.reshape(shape)
-        scores = X1 @ at
-        gradient = X1.T @ loss.derivative(scores, y) / n + penalty.gradient(at)
-        return float(loss.value(scores, y).mean()) + penalty.value(at), gradient.ravel()
-
-    best = minimize(value, np.zeros(math.prod(shape)), jac=True, method="L-BFGS-B").fun
-    reached = value(fit(ArrayRows(X, y, how), large_epsilon)[0].ravel())[0]
+    best = minimize(_value, np.zeros(math.prod(shape)), (X, y, objective), jac=True, method="L-BFGS-B").fun
+    reached, _ = _value(fit(ArrayRows(X, y, how), large_epsilon)[0], X, y, objective)
     require(
         reached <= best + tolerance, f"{name} reaches {reached:.5f} at epsilon = {large_epsilon:g}, optimum {best:.5f}"
     )
+
+
+def _value(flat: Array, X: Array, y: Array, objective: LinearObjective) -> tuple[float, Array]:
+    """Return an objective without any clipping, and its gradient."""
+    w, X1 = flat.reshape(objective.shape), np.hstack([X, np.ones((len(X), 1))])
+    scores, loss, penalty = X1 @ w, objective.loss, objective.penalty
+    gradient = X1.T @ loss.derivative(scores, y) / len(y) + penalty.gradient(w)
+    return float(loss.value(scores, y).mean()) + penalty.value(w), gradient.ravel()
 
 
 def _example(n: int, d: int, n_classes: int | None, rng: np.random.Generator) -> tuple[Array, Array]:

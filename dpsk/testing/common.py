@@ -1,7 +1,5 @@
 """Helpers of the checks: extreme data, and error messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any, TypeAlias

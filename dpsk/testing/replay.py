@@ -1,7 +1,5 @@
 """The same random bits again: private code, whose bits cannot be seeded, run twice with equal noise."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Twins: two data sets that differ in one row, under the same random bits. Only noisy numbers may differ."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeAlias

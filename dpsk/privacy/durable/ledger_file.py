@@ -1,7 +1,5 @@
 """One SQLite file, opened for one operation at a time. After a write the data are on disk, or an error is raised."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

@@ -1,7 +1,5 @@
 """The tables of a ledger file: its terms, its identity, and the sum in each account."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import uuid
