@@ -141,14 +141,18 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         run.calibrated(last, SMALLEST)
         return budget_with(last, SMALLEST, last.epsilon, last.delta)
 
-    def _planned(self) -> tuple[Run, Budget, Space]:
-        """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
+    def _law(self) -> Law:
         law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
         if not isinstance(law, Law):
             raise ValueError(
                 f"n_iter_distribution={law!r} must be None, a TruncatedNegativeBinomial or a Poisson distribution of "
                 "dpsk.model_selection: if their number were not random and secret, every run would have to be paid"
             )
+        return law
+
+    def _planned(self) -> tuple[Run, Budget, Space]:
+        """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
+        law = self._law()
         last: PrivateClassifier = clone(private_step(self.estimator))
         require_part("validation_fraction", self.validation_fraction, whole=False)
         jobs: Any = self.n_jobs
