@@ -68,7 +68,7 @@ def require_number(
     """Raise ValueError unless ``value`` is a finite number of this kind, >= low (> low if ``open_low``) and < below."""
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_) and math.isfinite(value)
     if good and below < math.inf and not low <= value < below:
-        raise ValueError(f"{name}={value!r} must lie in [{low:g}, {below:g})")
+        raise ValueError(f"{name}={value!r} must lie in {'(' if open_low else '['}{low:g}, {below:g})")
     if not good or value < low or (open_low and value == low):
         wanted = "an integer" if kind is Integral else "a finite number"
         raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")

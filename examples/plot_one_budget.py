@@ -28,7 +28,8 @@ model = DPLogisticRegression(epsilon=0.5, ledger=train).fit(train_X, train_y)
 left["a fit"] = train.remaining()["mu**2"]
 
 search = GridSearchCV(DPLogisticRegression(epsilon=0.2, ledger=train), {"alpha": [1e-4, 1e-2]}, cv=KFold(4))
-print(search_cost(search), "\n")
+n_rows, n_features = train_X.shape  # public; the default chooses its algorithm by them
+print(search_cost(search, n_rows=n_rows, n_features=n_features, n_classes=2), "\n")
 search.fit(train_X, train_y)
 left["a search"] = train.remaining()["mu**2"]
 

@@ -9,8 +9,7 @@ and are the same everywhere.
 
 *One record for all storages.* Rows dense by row or by column, in single precision, sparse, in a file, in chunks and in
 Dask give the same bits, and so does a fit with a ledger. All of them are compared with one record, written only if they
-agree. The exception: with a ledger ``solver="auto"`` does not look at the number of rows. Where that changes the
-algorithm, the fit has its own record, whose name ends in "with a ledger".
+agree.
 
 *What is compared.* Where the versions and the elementary functions are those of the file (``platform_of``), everything:
 all bits of weights, ranges, scores and prices. Elsewhere numbers may differ in their last digits: ``exp`` and ``log``
@@ -130,7 +129,6 @@ class Case:
     ledger: bool = False
     search: dict[str, Any] | None = None
     score: dict[str, Any] | None = None
-    remark: str = ""
 
     def __str__(self) -> str:
         return f"{self.name}, {self.storage}{', ledger' if self.ledger else ''}"
@@ -148,7 +146,7 @@ class Case:
             text = f"PrivateSearchCV({text}, {_listed(self.search)})"
         if self.score is not None:
             text = f"private_score({text}, {_listed(self.score)})"
-        return text + self.remark
+        return text
 
     def takes(self, storage: str) -> bool:
         """Return whether this is fitted on such a storage."""
@@ -370,7 +368,7 @@ def _cases() -> Iterator[Case]:
                 yield Case(estimator, {**base, **columns, "fit_intercept": False}, 3)
         yield from (Case(estimator, {**short, **variant}) for variant in VARIANTS[estimator])
     for estimator in ("DPLogisticRegression", "DPLinearSVC"):
-        yield Case(estimator, {"epsilon": PRECISE}, ledger=True, remark=", with a ledger")
+        yield Case(estimator, {"epsilon": PRECISE}, ledger=True)
     for number, (estimator, space) in enumerate(SPACES.items()):
         law = Poisson(4.0) if number % 2 else TruncatedNegativeBinomial(1.0, 0.3)
         search = {"param_distributions": space, "epsilon": 8.0, "n_iter_distribution": law}

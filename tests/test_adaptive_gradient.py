@@ -11,6 +11,7 @@ from dpsk.penalties import L2
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
 from dpsk.solvers import run
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
+from dpsk.solvers.step_search import Comparison
 from dpsk.testing import check_solver
 
 
@@ -114,9 +115,14 @@ def test_the_first_price_is_the_paper_s_or_buys_the_precision_asked_for():
 @pytest.mark.parametrize(
     ("selection", "kind"), [("exponential", ArgMin), ("laplace", NoisyMin), ("permute-and-flip", PermuteAndFlip)]
 )
-def test_selection_chooses_its_mechanism_at_the_price_given(selection, kind):
-    chooser = AdaptiveGradient(selection=selection).search().priced(1e-4, make_data().currency)
+def test_selection_chooses_its_mechanism_at_the_price_given(selection, kind, monkeypatch):
+    chooser = Comparison(1.0, selection).priced(1e-4, make_data().currency)
     assert isinstance(chooser, kind)
+    seen = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Comparison, "priced", lambda search, *rest: seen.append(search) or chooser)
+        fit(make_data(), selection=selection, loss_clip=1.5)
+    assert seen == [Comparison(1.5, selection)]
     assert ZCDP().price(chooser.cost) == pytest.approx(1e-4, rel=1e-9)
 
 

@@ -1,5 +1,6 @@
 """Objectives under attack: the closed form, the minimum and its kinks, how far one row moves it, and rounding."""
 
+import dataclasses
 import math
 from functools import partial
 
@@ -192,7 +193,7 @@ def test_the_hard_instance_reaches_the_sensitivity(norm):
 def test_check_query(loss, norm):
     def make_rows(X, y):
         rows = ArrayRows(X, y, RowMap(n_classes=loss.n_classes))
-        rows.n_rows = 20
+        rows.public = dataclasses.replace(rows.public, n_rows=20)
         return rows
 
     what = attacked(loss, 20, 4, norm, clip=0.5, longest=2.0, penalty=2.0)

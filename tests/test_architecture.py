@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import sys
 import types
 from pathlib import Path
@@ -138,7 +139,13 @@ FRAME |= {"encodings/__init__.py", "encodings/encoding.py", "encodings/numeric.p
 @pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) in ("solvers", "encodings")], ids=relative)
 def test_solvers_do_not_peek(path):
     peeks = find_peeks(path.read_text())
-    assert [what for what in peeks if relative(path) not in FRAME or ": imports" not in what] == []
+    if relative(path) in FRAME:
+        peeks = [
+            what
+            for what in peeks
+            if re.search("attribute _[a-z]|random|uses the attribute (charge|scores|units)", what)
+        ]
+    assert peeks == []
 
 
 SEE_ROWS = [path for path in MODULES if room_of(path) in ("losses", "data", "queries", "minimizers")]

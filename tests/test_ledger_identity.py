@@ -325,7 +325,7 @@ def test_a_creation_that_was_killed_half_way_is_named_and_in_the_way_until_it_is
     script = f"""
 import os
 from dpsk import PrivacyLedger
-from dpsk.privacy import store
+from dpsk.privacy.durable import store
 store.write_terms = lambda db, terms: os.kill(os.getpid(), 9)
 PrivacyLedger({path!r}, epsilon=2.0, delta=1e-5)
 """

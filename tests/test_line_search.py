@@ -191,7 +191,7 @@ def test_the_armijo_condition_holds_at_the_threshold(gains):
     w, gradient, penalty = np.array([1.0, 0.5]), np.array([0.5, -1.0]), L2(0.1)
     batch = FakeBatch(0)
     objective = LinearObjective(Logistic(), penalty, (2,))
-    found = solver.step(batch, objective, w, gradient, (1.5, 3.0), solver.chooser(1.0), 2.0)
+    found = solver.step(batch, objective, w, gradient, solver.searched((1.5, 3.0)), solver.chooser(1.0), 2.0)
     steps = np.array([2.0, 1.0, 0.5])
     there = w - steps[:, None] * gradient
     public = 0.05 * (w @ w) - 0.05 * np.square(there).sum(axis=1) - 0.25 * steps * (gradient @ gradient)
@@ -212,7 +212,7 @@ def test_gains_are_computed_until_one_fires():
 
     batch = Third(None)
     objective = LinearObjective(Logistic(), L2(0.0), (2,))
-    step = solver.step(batch, objective, w, gradient, (1.5, 3.0), solver.chooser(1.0), 3.0)
+    step = solver.step(batch, objective, w, gradient, solver.searched((1.5, 3.0)), solver.chooser(1.0), 3.0)
     assert len(batch.queries) == 3
     assert step == pytest.approx(3.0 * 0.8**9)
     np.testing.assert_allclose(batch.queries[2].points[1], -step * gradient, rtol=1e-8)
@@ -233,7 +233,7 @@ def test_no_step_or_the_shortest(search):
 
     for fallback in (False, True):
         solver = LineSearch(TENTH, search=search, fallback=fallback)
-        found = solver.step(Line(None), objective, w, gradient, (1.0, 1.0), solver.chooser(1.0), 1.0)
+        found = solver.step(Line(None), objective, w, gradient, solver.searched((1.0, 1.0)), solver.chooser(1.0), 1.0)
         if fallback:
             assert found == pytest.approx(0.8**14)
         else:
@@ -243,7 +243,7 @@ def test_no_step_or_the_shortest(search):
 def test_a_gradient_of_zero_leads_nowhere():
     solver = LineSearch(TENTH)
     objective, zero = LinearObjective(Logistic(), L2(0.0), (2,)), np.zeros(2)
-    assert solver.step(None, objective, zero, zero, (1.0, 1.0), solver.chooser(1.0), 1.0) is None
+    assert solver.step(None, objective, zero, zero, solver.searched((1.0, 1.0)), solver.chooser(1.0), 1.0) is None
 
 
 def test_the_choosers():

@@ -29,6 +29,22 @@ class Columns:
     factor: Floats
     centre: Floats | None = None
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a map that no bound on a row's part is proved for."""
+        parts = {"low": self.low, "high": self.high, "factor": self.factor, "centre": self.centre}
+        for name, part in parts.items():
+            if part is None and name == "centre":
+                continue
+            if not isinstance(part, np.ndarray) or part.shape != self.low.shape or part.ndim != 1:
+                raise ValueError(f"{name} of Columns must be an array with one number per column")
+            good = (part >= 2.0**-400) & (part <= 2.0**400) if name == "factor" else np.isfinite(part)
+            if not good.all():
+                wanted = "lie between 2**-400 and 2**400" if name == "factor" else "be a finite number"
+                column = int(np.argmin(good))
+                raise ValueError(f"{name}={float(part[column])!r} of column {column} must {wanted}")
+        if not (self.low <= self.high).all():
+            raise ValueError("low of Columns must not be above high in any column")
+
     @classmethod
     def within(cls, low: ArrayLike, high: ArrayLike, n_features: int) -> Self:
         """Return the map that brings columns from public bounds, numbers or arrays, into [-1, 1]."""

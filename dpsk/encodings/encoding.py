@@ -3,13 +3,20 @@
 from abc import ABC, abstractmethod
 
 from ..data import Door, Facts, RowMap, Table
+from ..requirements import require_fields
 
 
 class Encoding(ABC):
-    """Base of encodings, which are frozen dataclasses. Columns are understood here and nowhere else."""
+    """Base of encodings, which are frozen dataclasses. Columns are understood here and nowhere else.
+
+    Each field says what its values must be (:mod:`dpsk.requirements`).
+    """
 
     fit_intercept: bool
     """Whether a column of ones is appended."""
+
+    def __post_init__(self) -> None:
+        require_fields(self)
 
     def require(self, facts: Facts) -> None:
         """Raise ValueError if this encoding is not for data with these facts; called before anything is paid."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
-from ..requirements import checked, choice, flag, number, require_fields
+from ..requirements import checked, choice, flag, number
 from .encoding import Encoding
 from .standardization import find_ranges, standardise
 
@@ -27,7 +27,7 @@ class LinearEncoding(Encoding):
     row_major: bool = False
 
     def __post_init__(self) -> None:
-        require_fields(self)
+        super().__post_init__()
         if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
             raise ValueError(
                 f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "

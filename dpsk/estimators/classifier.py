@@ -194,7 +194,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 PrivacySpent.nothing_promised(asked.delta, asked.adjacency),
             )
         else:
-            how = plan.encoding.learned(door, table)
+            how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             data = door.open(table.rows(how))
             objective = plan.objective.on(data.n_parameters, facts.n_classes)
             result = run(plan.solver, data, objective, progress.observer(data, how))
@@ -246,6 +246,20 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _suitable(how: Any, plan: Plan, facts: Facts) -> RowMap:
+    """Return what an encoding learned; raise if it is no map of these rows."""
+    name = type(plan.encoding).__name__
+    if not isinstance(how, RowMap):
+        raise TypeError(f"{name}.learned returned {type(how).__name__}: it must return a RowMap")
+    n_columns = facts.n_features if how.columns is None else len(how.columns.low)
+    if how.n_classes != facts.n_scores or n_columns != facts.n_features:
+        raise ValueError(
+            f"{name}.learned returned a RowMap of n_classes={how.n_classes} and {n_columns} columns, but the data have "
+            f"table.facts.n_scores={facts.n_scores} and {facts.n_features} columns"
+        )
+    return how
 
 
 @dataclass

@@ -39,6 +39,14 @@ class Plan:
     encoding: Encoding
     budget: Budget | None
 
+    def __post_init__(self) -> None:
+        wanted: dict[str, Any] = {"solver": Solver, "objective": Linear, "encoding": Encoding, "budget": Budget | None}
+        for name, kind in wanted.items():
+            if not isinstance(getattr(self, name), kind):
+                given = getattr(self, name)
+                what = f"the class {given.__name__}" if isinstance(given, type) else repr(given)
+                raise TypeError(f"{name} of a plan must be of type {getattr(kind, '__name__', kind)}, not {what}")
+
     def require(self, facts: Facts) -> None:
         """Raise ValueError if the parts do not suit these data, or one another."""
         if self.budget is not None:
@@ -63,8 +71,7 @@ def plan_of(estimator: Any, facts: Facts | Unknown) -> Plan:
 
     Raises :class:`~dpsk.data.UnknownFact` where the plan depends on a fact that is not known.
     """
-    require_fields(estimator)
-    plan: Plan = estimator._plan(facts)
+    plan = _planned(estimator, facts)
     if isinstance(facts, Facts):
         plan.require(facts)
     return plan
@@ -75,9 +82,25 @@ def budget_of_plan(estimator: Any, facts: Facts | Unknown) -> Budget | None:
 
     Raises :class:`~dpsk.data.UnknownFact` where the budget depends on a fact that is not known.
     """
+    return _planned(estimator, facts).budget
+
+
+def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
+    """Return the plan; raise if it is none, promises less privacy than the parameters say, or ignores one of them."""
     require_fields(estimator)
-    plan: Plan = estimator._plan(facts)
-    return plan.budget
+    plan, name = estimator._plan(facts), type(estimator).__name__
+    if not isinstance(plan, Plan):
+        raise TypeError(f"{name}._plan returned {type(plan).__name__}: it must return a dpsk.estimators.Plan")
+    promised = math.inf if plan.budget is None else plan.budget.epsilon
+    if getattr(estimator, "rho", None) is None and promised > estimator.epsilon:
+        raise ValueError(
+            f"{name}._plan returned a budget of epsilon {promised:g}, but epsilon is {estimator.epsilon:g}"
+        )
+    for column in ("bounds", "standardize", "data_norm"):
+        if getattr(estimator, column) is not None and not hasattr(plan.encoding, column):
+            value, kind = getattr(estimator, column), type(plan.encoding).__name__
+            raise ValueError(f"{column}={value!r} has no effect in {name}: {kind} has no such field. Leave it at None")
+    return plan
 
 
 def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[str]:

@@ -35,13 +35,13 @@ class _Block(threading.local):
 _generation = 0  # how many forks lie between this process and the first
 
 
-def _count_fork() -> None:
+def count_fork() -> None:
     global _generation
     _generation += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_count_fork)
+    os.register_at_fork(after_in_child=count_fork)
 
 
 class SystemBits:

@@ -156,6 +156,12 @@ class PerturbedMinima(NoisyQuery):
         farthest = (what.n_rows * self.clip + largest_b) / self.penalty
         self._grid = max(power_of_two_above(away) * 2.0**-20, power_of_two_above(farthest) * 2.0**-60)
         self._cover = noise_scale(math.sqrt(k) * (away / self._grid + math.sqrt(p)), self._cost.shift)
+        self._priced = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, "_priced"):
+            raise dataclasses.FrozenInstanceError(f"{name} of what was priced cannot change")
+        super().__setattr__(name, value)
 
     @property
     def cost(self) -> PerturbedMinimaCost:

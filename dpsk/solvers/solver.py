@@ -83,7 +83,7 @@ def run(
     try:
         iterates = solver.iterates(data, objective)
         while True:
-            last = _public(next(iterates))
+            last = _public(next(iterates), objective, solver)
             if on_iterate is not None and on_iterate(last) is True:
                 iterates.throw(BudgetExhausted("the run was stopped"))
     except StopIteration as end:
@@ -96,14 +96,20 @@ def run(
             ) from None
     if last is None:
         raise BudgetExhausted(
-            "the budget does not buy a single iterate: raise epsilon (or lower splits or steps, where there are such)"
+            f"the budget does not buy a single iterate of {type(solver).__name__}: raise epsilon (or lower splits or "
+            "steps, where there are such)"
         )
     # a copy: what is sealed, and the data themselves, refuse to be copied
     return Result(last, copy.deepcopy(known) if known is not None else Diagnostics())
 
 
-def _public(w: Any) -> Floats:
-    """Return what a solver yielded; raise TypeError for anything but an array of floats, which cannot hold a seal."""
+def _public(w: Any, objective: LinearObjective, solver: Solver) -> Floats:
+    """Return what a solver yielded; raise for anything but finite weights in an array, which cannot hold a seal."""
+    name = type(solver).__name__
     if not isinstance(w, np.ndarray) or w.dtype.kind != "f":
-        raise TypeError(f"a solver yields arrays of floats, not {type(w).__name__}")
+        raise TypeError(f"a solver yields arrays of floats, but {name} yielded {type(w).__name__}")
+    if w.shape != objective.shape:
+        raise ValueError(f"{name} yielded weights of shape {w.shape}, but the objective needs {objective.shape}")
+    if not np.isfinite(w).all():
+        raise ValueError(f"{name} yielded weights that are not finite: shorter steps may help")
     return w

@@ -51,11 +51,11 @@ def replayed(name: int) -> Iterator[None]:
     state, system = np.random.get_state(), module.os  # noqa: NPY002 - it is the global one that matters
     np.random.seed(name)  # noqa: NPY002
     module.os = SimpleNamespace(urandom=urandom)
-    randomness._count_fork()  # nobody uses up what was fetched before
+    randomness.count_fork()  # nobody uses up what was fetched before
     try:
         yield
     finally:
         module.os = system
-        randomness._count_fork()
+        randomness.count_fork()
         _stream_of_context.reset(token)
         np.random.set_state(state)  # noqa: NPY002
