@@ -70,7 +70,7 @@ class ArrayRows(ChunkRows):
 
             def chunks() -> Iterable[Chunk]:
                 pairs = zip(parts, memories, strict=True)
-                return (self._chunk(_finite(X[rows]), y[rows], memory, rows.start) for rows, memory in pairs)
+                return (self._chunk(X[rows], y[rows], memory, rows.start) for rows, memory in pairs)
         else:
             held = [self._chunk(X[rows], y[rows], Memory(), rows.start) for rows in parts]
 
@@ -110,7 +110,7 @@ class ArrayRows(ChunkRows):
         step = _few_rows(_BLOCK_ENTRIES, d)
         for a in range(0, n, step):
             rows = slice(a, min(a + step, n))
-            x = np.array(X[rows], dtype=np.float64, order="C")
+            x = _finite(np.array(X[rows], dtype=np.float64, order="C"))
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
             if self._how.data_norm is not None:
@@ -179,7 +179,7 @@ def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple
     step = _few_rows(_BLOCK_ENTRIES, d)
     for a in range(0, n, step):
         rows = slice(a, min(a + step, n))
-        x = np.array(X[rows], dtype=np.float64, order="C")
+        x = _finite(np.array(X[rows], dtype=np.float64, order="C"))
         steps = grid.columns.place(x)
         steps *= grid.steps
         np.trunc(steps, out=steps)
@@ -254,7 +254,9 @@ def _checked_labels(X: Matrix, y: Labels, n_classes: int | None) -> Labels:
 class Compact:
     """Rows in memory whose values were checked to be finite: CSR if they are sparse or mostly zeros, or else as given.
 
-    Everything that is made of them relies on it: they are checked and compacted once.
+    They are checked and compacted once. Nothing is copied, and whoever holds the array may write to it while it is
+    fitted (another thread, or another process where it lies in a file). So each block that is put on the grid is copied
+    first, and the copy is checked: one NaN there would move a sum without bound.
     """
 
     matrix: Matrix
@@ -317,7 +319,7 @@ def _few_rows(entries: int, n_columns: int) -> int:
 def _own_values(X: Matrix) -> Matrix:
     """Return a CSR matrix in canonical form. Its float64 values are finite and a copy; the pattern may be shared."""
     X = one_per_place(X)
-    return sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
+    return sp.csr_matrix((_finite(X.data.astype(np.float64)), X.indices, X.indptr), X.shape)
 
 
 def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:
