@@ -202,6 +202,9 @@ def test_a_result_is_a_copy_of_what_the_solver_holds():
         "w = data._pay(cost, 'nothing')",
         "w = data.measure(query)._shift",
         "data.adjacency = 'zero-out'",
+        "low = table.given.min(axis=0)",
+        "low = table.compact.matrix.min(axis=0)",
+        "share = table.labels.mean()",
     ],
 )
 def test_what_the_source_of_a_solver_must_not_hold(line):
