@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, RawRows, RowMap
+from dpsk.data import ArrayRows, ArrayTable, Columns, RawRows, RowMap
 from dpsk.data.arrays import _BLOCK_ROWS
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, weights_on_grid
 from dpsk.losses import Hinge, Logistic, Softmax
@@ -379,6 +379,17 @@ def test_values_must_be_finite(store, bad):
         ArrayRows(store(X), np.ones(3), RowMap(columns=Columns.within(-1, 1, 3)))
     with pytest.raises(ValueError, match="NaN or infinity"):
         RawRows(store(X)).total(lambda chunk: len(chunk.values))
+
+
+@pytest.mark.parametrize("columns", [None, Columns.within(-1.0, 1.0, 3)])
+@pytest.mark.parametrize("store", [np.array, sp.csr_matrix])
+def test_values_that_change_after_the_check_do_not_get_onto_the_grid(store, columns):
+    """An array may be a plain view of a file, or another thread's: one NaN would move a sum by 2^63."""
+    X = store(np.random.default_rng(0).uniform(0.1, 1.0, (20, 3)))
+    table = ArrayTable(X, np.resize([-1, 1], 20))
+    (X.data if sp.issparse(X) else X.reshape(-1))[7] = np.nan
+    with pytest.raises(ValueError, match="finiteness is public"):
+        table.rows(RowMap(columns=columns))
 
 
 def test_values_beyond_the_first_block_must_be_finite():

@@ -118,6 +118,12 @@ def test_whose_budget_is_known_before_the_data_are_seen(Estimator):
         assert budget_of_plan(Estimator(), Unknown()) == budget_of_plan(Estimator(), Facts(500, 4, 3))
 
 
+def test_no_fact_is_known_before_the_data_are_seen():
+    for name in [*vars(Facts(500, 4, 3)), *(name for name, of in vars(Facts).items() if isinstance(of, property))]:
+        with pytest.raises(UnknownFact):
+            getattr(Unknown(), name)
+
+
 @each_estimator
 def test_a_ledger_without_any_room_refuses_before_the_data_are_touched(Estimator, ledger, draws):
     with ledger.fit(Budget.of(2.0, 1e-6), label="all", adjacency="zero-out", private=True) as filtered:

@@ -58,6 +58,18 @@ def test_a_fit_without_noise_warns(Estimator, cancer):
     assert "random_state" in str(warning.message)
 
 
+def test_an_exact_model_that_only_the_facts_tell_warns_too(cancer):
+    class Late(DPLogisticRegression):
+        def _plan(self, facts):
+            assert facts.n_rows
+            return super()._plan(facts)
+
+    for seed in (None, 0):
+        with pytest.warns(NotPrivateWarning, match="epsilon=inf adds no noise") as caught:
+            assert not Late(epsilon=np.inf, random_state=seed).fit(*cancer).privacy_spent_.private
+        assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_a_warning_that_is_an_error_stops_the_fit_before_the_data_and_the_ledger(tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=1e-5, allow_nonprivate=True)
     with warnings.catch_warnings():

@@ -2,10 +2,12 @@
 
 import contextlib
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dpsk import DPGradientDescentClassifier
 from dpsk.data import ArrayRows, PrivateData
 from dpsk.losses import Logistic
 from dpsk.mechanisms import SeededBits
@@ -14,6 +16,7 @@ from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, GaussianDP, Ledger, Sampling
 from dpsk.solvers import Diagnostics, Solver, run
 from dpsk.solvers.api import AboveThreshold, Gaussian, Minimizer
+from dpsk.solvers.gradient_descent import GradientDescent
 from dpsk.testing import find_peeks
 
 
@@ -199,7 +202,27 @@ def test_a_result_is_a_copy_of_what_the_solver_holds():
         "w = data._pay(cost, 'nothing')",
         "w = data.measure(query)._shift",
         "data.adjacency = 'zero-out'",
+        "low = table.given.min(axis=0)",
+        "low = table.compact.matrix.min(axis=0)",
+        "share = table.labels.mean()",
     ],
 )
 def test_what_the_source_of_a_solver_must_not_hold(line):
     assert find_peeks(line)
+
+
+def test_what_a_solver_shows_does_not_replace_the_report():
+    class Modest(GradientDescent):
+        def iterates(self, data, objective):
+            yield gradient(data, objective, data.share())
+            return Diagnostics({"privacy_spent": "nothing", "evaluations": {}, "coef": 0, "known": 1})
+
+    class Classifier(DPGradientDescentClassifier):
+        def _plan(self, facts):
+            return replace(super()._plan(facts), solver=Modest())
+
+    model = Classifier(epsilon=100.0).fit(np.eye(4), [0, 1, 0, 1])
+    assert model.known_ == 1
+    assert model.coef_.shape == (1, 4)
+    assert model.privacy_spent_.charged > 0
+    assert model.evaluations_ == {"gradient": 1}

@@ -135,6 +135,16 @@ def test_training_sets_may_lack_classes():
         assert search_cost(GridSearchCV(model, ALPHAS, cv=KFold(3)), **sizes).composition == composition
 
 
+def test_steps_of_a_pipeline_may_leave_few_columns():
+    """With one column of 400 left "auto" is precise enough for a method that has no mu**2."""
+    sizes = {"n_rows": 40_000, "n_features": 400, "n_classes": 2}
+    model, candidates = DPLogisticRegression(epsilon=4.0, delta=1e-7), {"dplogisticregression__alpha": [1e-4, 1e-3]}
+    pipeline = make_pipeline(FunctionTransformer(), model)
+    assert search_cost(GridSearchCV(pipeline, candidates, cv=KFold(5)), delta=1e-5, **sizes).composition == "basic"
+    assert search_cost(pipeline, cv=KFold(5), delta=1e-5, **sizes).composition == "basic"
+    assert search_cost(model, cv=KFold(5), delta=1e-5, **sizes).composition == "mu**2"
+
+
 @pytest.mark.slow
 def test_sampled_fits_add_up_as_they_are():
     cost = search_cost(GridSearchCV(DPSGDClassifier(epsilon=0.1), {"steps": [50, 100]}, cv=KFold(5)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -57,15 +57,15 @@ class ArrayRows(ChunkRows):
             most = min(most, CENTRED_CHUNK_ROWS)
         parts = [(rows, Memory()) for rows in _slices(n_rows, most)]
 
-        def chunks(read: Callable[[Matrix], Matrix]) -> Iterator[Chunk]:
-            return (self._chunk(read(X[rows]), y[rows], memory, rows.start) for rows, memory in parts)
+        def chunks() -> Iterator[Chunk]:
+            return (self._chunk(X[rows], y[rows], memory, rows.start) for rows, memory in parts)
 
         if mapped:
             for rows, _ in parts:
                 _finite(X[rows])
-            super().__init__(lambda: chunks(_finite), how.of_shape(n_rows, n_features))
+            super().__init__(chunks, how.of_shape(n_rows, n_features))
         else:
-            held = list(chunks(lambda x: x))
+            held = list(chunks())
             super().__init__(lambda: held, how.of_shape(n_rows, n_features))
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
@@ -97,7 +97,7 @@ class ArrayRows(ChunkRows):
         units = np.empty((n, d), order=self._order)
         scale, norm2 = np.empty(n), np.empty(n)
         for rows in _slices(n, _few_rows(d)):
-            x = np.array(X[rows], dtype=np.float64, order="C")
+            x = _finite(np.array(X[rows], dtype=np.float64, order="C"))
             np.clip(x, -LARGEST_ENTRY, LARGEST_ENTRY, out=x)
             scale[rows] = self._row_scale(np.abs(x).max(axis=1, initial=0.0))
             if self._how.data_norm is not None:
@@ -163,7 +163,7 @@ def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple
     n, d = X.shape
     units, norm2 = np.empty((n, d), order=order), np.empty(n)
     for rows in _slices(n, _few_rows(d)):
-        x = np.array(X[rows], dtype=np.float64, order="C")
+        x = _finite(np.array(X[rows], dtype=np.float64, order="C"))
         steps = grid.columns.place(x)
         steps *= grid.steps
         np.trunc(steps, out=steps)
@@ -237,7 +237,9 @@ def _checked_labels(X: Matrix, y: Labels, n_classes: int | None) -> Labels:
 class Compact:
     """Rows in memory whose values were checked to be finite: CSR if they are sparse or mostly zeros, or else as given.
 
-    Everything that is made of them relies on it: they are checked and compacted once.
+    They are checked and compacted once. Nothing is copied, and whoever holds the array may write to it while it is
+    fitted (another thread, or another process where it lies in a file). So each block that is put on the grid is copied
+    first, and the copy is checked: one NaN there would move a sum without bound.
     """
 
     matrix: Matrix
@@ -300,7 +302,7 @@ def _few_rows(n_columns: int) -> int:
 def _own_values(X: Matrix) -> Matrix:
     """Return a CSR matrix in canonical form. Its float64 values are finite and a copy; the pattern may be shared."""
     X = one_per_place(X)
-    return sp.csr_matrix((X.data.astype(np.float64), X.indices, X.indptr), X.shape)
+    return sp.csr_matrix((_finite(X.data.astype(np.float64)), X.indices, X.indptr), X.shape)
 
 
 def _row_sums(entries: NDArray[np.int64], pattern: Matrix) -> NDArray[np.int64]:

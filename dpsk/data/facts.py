@@ -30,4 +30,4 @@ class Unknown:
     def _refuse(self) -> NoReturn:
         raise UnknownFact("the numbers of rows, columns and classes, and where rows are, are not known yet")
 
-    n_rows = n_features = n_classes = remote = property(_refuse)
+    n_rows = n_features = n_classes = remote = n_scores = property(_refuse)

@@ -167,6 +167,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             with accounted(self) as account:
                 table = open_table(self, X, y, asked.classes, in_memory=exact)
                 plan = plan_of(asked, table.facts)
+                if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
+                    warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
                 self._warn(doubts(plan, table.facts))
                 with set_aside(ledger, plan.budget, **promise) as reserved:
                     account.door = None if reserved is None else Door(reserved, bits, adjacency)
@@ -202,7 +204,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         self._warn(result.diagnostics.doubts, deeper=1)
         fitted = progress.attributes(result.w, how)
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}
-        for name, value in {"privacy_spent_": report, "evaluations_": evaluations, **shown, **fitted}.items():
+        for name, value in {**shown, **fitted, "privacy_spent_": report, "evaluations_": evaluations}.items():
             setattr(self, name, value)
         progress.end(fitted)
 

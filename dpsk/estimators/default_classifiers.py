@@ -4,6 +4,7 @@ from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..privacy import ZCDP, GaussianDP
+from ..privacy.allowance import Allowance
 from ..requirements import choice
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
@@ -69,6 +70,8 @@ class _DefaultClassifier(WithRho, WithExactModel):
     def _is_precise(self, facts: Facts | Unknown) -> bool:
         """Return whether noise hardly matters to a problem that objective perturbation solves."""
         if self.rho is not None or is_exact(self) or float(self.epsilon) > 1e6:
+            return False
+        if isinstance(self.ledger, Allowance):  # a search plans the budgets of its runs before it sees the data
             return False
         return facts.n_classes == 2 and public_precision(self, facts) > PRECISE
 

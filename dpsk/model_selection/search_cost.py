@@ -135,12 +135,13 @@ def search_cost(
         The ledger to ask. None: the one of the estimator, if it has one.
     n_rows, n_features, n_classes : int or None, default=None
         Public facts about all of the data, for estimators whose rho or mu**2 depends on them: ``solver="auto"``, and
-        objective perturbation. Training sets hold half to all of the rows.
+        objective perturbation. Training sets hold half to all of the rows. Steps of a pipeline may leave any number of
+        columns.
     """
     given: Any = delta
     if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
         raise ValueError(f"delta={delta!r} must be None or lie in [0, 1)")
-    plan = _Plan.of(search, cv, X, y, groups, _facts(n_rows, n_features, n_classes))
+    plan = _Plan.of(search, cv, X, y, groups, (n_rows, n_features, n_classes))
     model = plan.candidates[0].model  # all have the same ledger and adjacency
     epsilon, at_delta, composition = plan.guarantee(delta)
     needs = left = enough = None
@@ -163,15 +164,16 @@ def search_cost(
     )
 
 
-def _facts(*given: int | None) -> list[Facts | Unknown]:
+def _facts(n_rows: int | None, n_features: int | None, n_classes: int | None, *, piped: bool) -> list[Facts | Unknown]:
     """Return the facts of the smallest and of the largest training set, as far as they are given.
 
-    A training set may lack classes. With two of them a plan may be another one, so these come first.
+    A training set may lack classes. With two of them a plan may be another one, so these come first. Where data come
+    out of a pipeline (``piped``) its steps may have left a single column.
     """
-    n_rows, n_features, n_classes = given
     if n_rows is None or n_features is None or n_classes is None:
         return [Unknown()]
-    return [Facts(n, n_features, k) for k in sorted({2, n_classes}) for n in (max(1, n_rows // 2), n_rows)]
+    widths = {1, n_features} if piped else {n_features}
+    return [Facts(n, d, k) for k in sorted({2, n_classes}) for n in (max(1, n_rows // 2), n_rows) for d in widths]
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,8 @@ class _Candidate:
     @classmethod
     def of(cls, model: PrivateClassifier, facts: Sequence[Facts | Unknown]) -> _Candidate:
         if model.classes is not None:  # which no training set lacks
-            facts = facts[-2:]
+            most = facts[-1]
+            facts = [known for known in facts if known is most or known.n_classes == most.n_classes]
         try:
             first, *others = [budget_of_plan(model, known) for known in facts]
         except UnknownFact:
@@ -223,7 +226,7 @@ class _Plan:
     refits: int
 
     @classmethod
-    def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any, facts: Sequence[Facts | Unknown]) -> _Plan:
+    def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any, sizes: tuple[int | None, ...]) -> _Plan:
         estimator, candidates, tried, refits = search, [dict[str, Any]()], 1, 0
         if type(search) in (GridSearchCV, RandomizedSearchCV):  # subclasses may fit more
             if cv is not None:
@@ -233,6 +236,7 @@ class _Plan:
         if isinstance(cv, Iterator):
             raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
         models = [private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
+        facts = _facts(*sizes, piped=isinstance(estimator, Pipeline))
         found = [_Candidate.of(model, facts) for model in models]
         for name in ("adjacency", "ledger"):
             if any(getattr(model, name) != getattr(models[0], name) for model in models):

@@ -40,9 +40,9 @@ _NAMES_FORBIDDEN = {
     "setattr", "type", "vars",
 }  # fmt: skip
 _ATTRIBUTES_FORBIDDEN = {
-    "_bits", "_contents", "_ledger", "_owner", "_rows", "_shift", "charge", "ctypeslib", "format", "format_map",
-    "fromfile", "lib", "load", "memmap", "operator", "random", "save", "scores", "scores_along", "setflags", "tofile",
-    "total", "units",
+    "_bits", "_contents", "_ledger", "_owner", "_rows", "_shift", "charge", "compact", "ctypeslib", "format",
+    "format_map", "fromfile", "given", "labels", "lib", "load", "matrix", "memmap", "operator", "random", "save",
+    "scores", "scores_along", "setflags", "tofile", "total", "units",
 }  # fmt: skip
 
 
