@@ -337,9 +337,9 @@ def test_fits_and_scores_see_the_rows_of_their_share_only(monkeypatch):
     rows = {"fit": [], "score": []}
 
     class Witness(DPLogisticRegression):
-        def _learn(self, table, *rest):
-            rows["fit"].append(set(table.X[:, 0].tolist()))
-            return super()._learn(table, *rest)
+        def fit(self, X, y=None, **unsupported):
+            rows["fit"].append(set(X[:, 0].tolist()))
+            return super().fit(X, y, **unsupported)
 
         def predict(self, X):
             rows["score"].append(X[:, 0].tolist())
@@ -406,7 +406,7 @@ def test_the_same_promise_in_another_currency_has_to_be_covered_too():
             with allowance.fit(planned, **what) as ledger:
                 assert ledger.budget == planned
             continue
-        with pytest.raises(ValueError, match="a budget kept in rho is more than the search allows for a run"):
+        with pytest.raises(ValueError, match="the budget of this run, in rho, is more than the search allows"):
             allowance.fit(planned, **what).__enter__()
         with allowance.fit(gaussian, **what) as ledger:  # what was refused has used nothing up
             assert ledger.charged == 0

@@ -34,9 +34,10 @@ class Yields:
 @pytest.mark.parametrize("exhausted", [True, False])
 def test_the_last_iterate_is_returned_and_every_one_is_shown(exhausted):
     seen = []
-    last = run(Yields(1, 2, 3, exhausted=exhausted), make_data(), OBJECTIVE, seen.append)
-    assert last == Result(3, Diagnostics())
-    assert seen == [1, 2, 3]
+    weights = [np.full(OBJECTIVE.shape, float(k)) for k in (1, 2, 3)]
+    last = run(Yields(*weights, exhausted=exhausted), make_data(), OBJECTIVE, seen.append)
+    assert last == Result(weights[-1], Diagnostics())
+    assert all(shown is given for shown, given in zip(seen, weights, strict=True))
 
 
 @pytest.mark.parametrize("exhausted", [True, False])
