@@ -7,19 +7,9 @@ import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.utils.metaestimators import available_if
 
+from .. import losses
 from ..elementwise import exp, log
-from ..losses import (
-    Hinge,
-    HuberHinge,
-    Logistic,
-    Loss,
-    MarginLoss,
-    OneVsRest,
-    Sigmoid,
-    Softmax,
-    SquaredHinge,
-    sum_of_classes,
-)
+from ..losses import sum_of_classes
 from ..mechanisms.samplers import Floats
 from .blocks import by_blocks
 
@@ -27,12 +17,12 @@ SMOOTH_LOSSES = ("log_loss", "huber_hinge")
 LOSSES = ("log_loss", "hinge", "huber_hinge")
 
 
-_MARGIN_LOSSES: dict[str, MarginLoss] = {
-    "log_loss": Logistic(),
-    "hinge": Hinge(),
-    "huber_hinge": HuberHinge(),
-    "squared_hinge": SquaredHinge(),
-    "sigmoid": Sigmoid(),
+_MARGIN_LOSSES: dict[str, losses.MarginLoss] = {
+    "log_loss": losses.Logistic(),
+    "hinge": losses.Hinge(),
+    "huber_hinge": losses.HuberHinge(),
+    "squared_hinge": losses.SquaredHinge(),
+    "sigmoid": losses.Sigmoid(),
 }
 
 
@@ -43,11 +33,15 @@ class LossNamed:
     name: str
     one_vs_rest: bool = False
 
-    def __call__(self, n_classes: int) -> Loss:
+    def __call__(self, n_classes: int) -> losses.Loss:
         one = _MARGIN_LOSSES[self.name]
         if n_classes == 2:
             return one
-        return Softmax(n_classes) if self.name == "log_loss" and not self.one_vs_rest else OneVsRest(one, n_classes)
+        return (
+            losses.Softmax(n_classes)
+            if self.name == "log_loss" and not self.one_vs_rest
+            else losses.OneVsRest(one, n_classes)
+        )
 
 
 class Probabilities:

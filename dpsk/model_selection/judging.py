@@ -14,21 +14,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import preprocessing
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    RobustScaler,
-    StandardScaler,
-)
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
@@ -38,14 +29,14 @@ from ..estimators.classifier import PrivateClassifier
 from ..estimators.validation import columns_of, require_numbers
 
 _ROW_BY_ROW = (
-    Binarizer,
-    MaxAbsScaler,
-    MinMaxScaler,
-    OneHotEncoder,
-    OrdinalEncoder,
-    RobustScaler,
+    preprocessing.Binarizer,
+    preprocessing.MaxAbsScaler,
+    preprocessing.MinMaxScaler,
+    preprocessing.OneHotEncoder,
+    preprocessing.OrdinalEncoder,
+    preprocessing.RobustScaler,
     SimpleImputer,
-    StandardScaler,
+    preprocessing.StandardScaler,
 )
 """Steps whose ``transform`` works on each entry by itself, so that a row has the same bits in any company."""
 
@@ -252,7 +243,8 @@ def judges_rows_alone(estimator: Any) -> bool:
         kind = type(estimator)
         own = PrivateClassifier.predict, PrivateClassifier.decision_function
         return (kind.predict, kind.decision_function) == own
-    if type(estimator) is FunctionTransformer:  # a ufunc gives an entry the same bits wherever it stands in an array
+    if type(estimator) is preprocessing.FunctionTransformer:
+        # a ufunc gives an entry the same bits wherever it stands in an array
         func = estimator.func
         of_entries = isinstance(func, np.ufunc) and func.nin == 1 and func.signature is None
         return func is None or (of_entries and not estimator.kw_args)

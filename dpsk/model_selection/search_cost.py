@@ -135,8 +135,7 @@ def search_cost(
         The ledger to ask. None: the one of the estimator, if it has one.
     n_rows, n_features, n_classes : int or None, default=None
         Public facts about all of the data, for estimators whose rho or mu**2 depends on them: ``solver="auto"``, and
-        objective perturbation. Training sets hold half to all of the rows. Steps of a pipeline may leave any number of
-        columns.
+        objective perturbation. Training sets hold half to all of the rows; pipelines may leave fewer columns.
     """
     given: Any = delta
     if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
