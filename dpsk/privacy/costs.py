@@ -7,6 +7,7 @@ more class with the same five members (see :class:`Cost`). Proofs: docs/guarante
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from numbers import Integral
 from typing import Any, Protocol, runtime_checkable
 
@@ -182,7 +183,7 @@ class LaplaceThresholdCost(_Pure, _ThresholdCost):
     (docs/departures.md).
     """
 
-    @property
+    @cached_property  # asked for at every order of a plan
     def epsilon(self) -> float:  # type: ignore[override]
         return sum_above(self.threshold, self.query, self.query)
 
