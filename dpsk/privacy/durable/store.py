@@ -26,8 +26,8 @@ class PrivacyLedger:
     """One privacy budget for everything that is done with the same data, kept in a file.
 
     Hand it to estimators as ``ledger=``. Clones, threads, processes and later sessions that use the same file share the
-    budget: each fit sets its whole cap aside before it touches the data, or raises :class:`~dpsk.BudgetExhausted` and
-    draws nothing. A crash leaves what was set aside counted.
+    budget: each fit sets its whole cap aside before it computes anything for release, or raises
+    :class:`~dpsk.BudgetExhausted` and draws nothing. A crash leaves what was set aside counted.
 
     Formal guarantees
     -----------------
@@ -37,7 +37,7 @@ class PrivacyLedger:
     Ullman & Vadhan 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022; Haney et al. 2023):
 
     * An account holds the sum of the caps of open fits and of what closed fits counted at the end. A transaction adds a
-      cap only if the sum stays within the limit, and is on disk before the fit touches data.
+      cap only if the sum stays within the limit, and is on disk before the fit computes anything for release.
     * A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it charged. Others
       keep the whole cap: sampled batches, pure epsilon, privacy loss distributions and everything under "basic".
     * A fit that ended before it charged anything drew nothing and counts for nothing.
