@@ -151,11 +151,11 @@ def test_what_a_search_asks_for(monkeypatch, sampling):
     asked, gradients, eigenvalues = [], [], []
     find, gradient, pair = Backtracking.find, SecondOrder.gradient, second_order.smallest_eigenpair
 
-    def spied_search(search, batch, objective, w, direction, steps, bought, required):
+    def spied_search(search, batch, objective, along, bought):
         assert search == Backtracking(known.gradient)
         noise = 4 * (2 if sampling.rate < 1 else 1) / bought.epsilon / batch.n_rows
-        asked.append((direction, steps, required, noise))
-        return find(search, batch, objective, w, direction, steps, bought, required)
+        asked.append((along.direction, along.steps, along.required, noise))
+        return find(search, batch, objective, along, bought)
 
     def spied_gradient(*args):
         gradients.append(gradient(*args))

@@ -298,7 +298,7 @@ def test_a_full_disk_is_an_error_with_a_remedy(monkeypatch):
         Scratch().write(np.ones(3))
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=1e9))
     require_room(1e9)
-    with pytest.raises(ValueError, match=r"need about 2.0 GB in .* where 1.0 GB are free. Set .*TMPDIR"):
+    with pytest.raises(ValueError, match=r"need about 2.0 GB in .* but only 1.0 GB are free. Set .*TMPDIR"):
         require_room(2e9)
 
 

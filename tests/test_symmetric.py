@@ -62,7 +62,7 @@ def test_entries_are_independent_within_a_block_and_between_blocks():
     assert np.abs(correlations).max() < 6.8 / math.sqrt(4000)
 
 
-def test_spectral_noise_is_what_the_issue_promises():
+def test_spectral_noise_is_what_is_promised():
     """About sqrt(2 p) sigma, not sqrt(p) times that: the paper's sensitivity has a factor of sqrt(p) for nothing."""
     largest = np.linalg.eigvalsh(noise(p=54, times=20)[:, :, :] / 2048.0)[:, -1]
     assert abs(largest.mean() / math.sqrt(2 * 54) - 1) < 0.1
