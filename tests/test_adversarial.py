@@ -188,6 +188,7 @@ def test_the_hard_instance_reaches_the_sensitivity(norm):
     assert largest["replace", "l2"] > 0.6
 
 
+@pytest.mark.slow
 @each_norm
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_check_query(loss, norm):

@@ -346,6 +346,7 @@ def test_storage_chunks_and_order_do_not_matter(loss, per_unit, tmp_path):
         assert np.array_equal(total(rows, query), expected), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("per_unit", [True, False])
 @pytest.mark.parametrize("loss", [*BINARY, *OTHERS, *SEVERAL], ids=repr)
 def test_a_row_adds_the_same_wherever_it_stands(loss, per_unit):

@@ -45,6 +45,7 @@ def small_problem(n=2000, d=4, seed=0):
     return X, np.where(X @ np.linspace(-2, 2, d) + 0.3 * rng.normal(size=n) > 0, 1, -1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("loss", ["log_loss", "hinge"])
 def test_baselines_learn_and_spend_within_their_budget(name, loss):
@@ -59,6 +60,7 @@ def test_baselines_learn_and_spend_within_their_budget(name, loss):
     assert np.isfinite(model.coef_).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Logistic(), Hinge()], ids=["logistic", "hinge"])
 @pytest.mark.parametrize("clip", [0.25, 3.0])
 def test_one_row_moves_the_scores_of_candidates_by_no_more_than_promised(loss, clip):
@@ -294,6 +296,7 @@ def test_an_iterate_is_released_with_noise_for_what_a_row_moves(kind, delta, los
         assert noise == pytest.approx(length * direction / np.linalg.norm(direction))
 
 
+@pytest.mark.slow
 def test_a_mixture_over_batches_costs_its_renyi_divergence_and_takes_the_lesser_noise():
     model = RandomizedSensitivity(0.7, 1e-3)
     moved = np.array([0.1] * 99 + [1.0])  # a row is seldom in the bad batch
@@ -326,6 +329,7 @@ class _OneNoise:
         return scale
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("kind", [PureObjective, GaussianObjective, ApproximateMinima])

@@ -161,6 +161,7 @@ def test_zcdp_rho_and_epsilon_are_extremal(epsilon, delta):
     assert cv.zcdp_delta(found * (1 - 1e-10), rho) > delta
 
 
+@pytest.mark.slow
 @on_grid
 def test_zcdp_agrees_with_dp_accounting(epsilon, delta):
     rho = cv.zcdp_rho(epsilon, delta)

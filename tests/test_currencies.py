@@ -67,6 +67,7 @@ def test_a_limit_is_the_largest_that_does(currency, epsilon, delta):
     assert currency.delta(limit * (1 + 1e-6), epsilon) > delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [ZCDP, GaussianDP, RenyiDP, PureDP])
 @given(epsilon=any_epsilon, delta=any_delta)
 @check

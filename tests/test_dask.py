@@ -114,6 +114,7 @@ def signs(y):
     return np.where(y == "yes", 1.0, -1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_blocks", [1, 2, 15, 16, 17, 33, 257, 300])
 def test_every_block_is_added_once(n_blocks):
     """However many branches the tree has: 16 blocks have one, 256 have 17."""
@@ -192,6 +193,7 @@ def frames(X, y):
     return frame, whole.drop(columns="label"), whole["label"]
 
 
+@pytest.mark.slow
 def test_data_frames_keep_their_names():
     X, y = example()
     frame, rows, labels = frames(X, y)
@@ -224,6 +226,7 @@ def test_predictions_are_dask_arrays_and_computed_when_asked_for(n_classes):
         model.predict(rows[:, :3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_predictions_of_blocks_without_rows_are_empty(n_classes):
     """As a filter leaves them."""

@@ -117,6 +117,7 @@ def test_what_is_said_to_have_the_same_bits_on_every_processor_has_them(hashes):
     assert set(newer) > USE_EXP
 
 
+@pytest.mark.slow
 def test_losses_with_exp_differ_between_processors_with_and_without_avx512(hashes):
     newer, older = hashes
     simd = np.__config__.CONFIG["SIMD Extensions"]["found"]

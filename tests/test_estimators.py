@@ -149,6 +149,7 @@ def test_a_model_survives_pickle_and_joblib(Estimator, data, request, tmp_path):
         assert loaded.privacy_spent_ == model.privacy_spent_
 
 
+@pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("changed", [{"epsilon": np.inf}, {"data_norm": 0.1}, {"bounds": (0, 0.1)}], ids=str)
 def test_predictions_do_not_follow_parameters_that_are_set_later(Estimator, changed, cancer):
@@ -217,6 +218,7 @@ def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, req
     assert len(y) not in numbers, "the number of rows is public, but a model need not carry it"
 
 
+@pytest.mark.slow
 @each_estimator
 def test_a_seeded_fit_says_that_it_is_not_private(Estimator, cancer):
     short = SHORT.get(Estimator, {})
@@ -227,6 +229,7 @@ def test_a_seeded_fit_says_that_it_is_not_private(Estimator, cancer):
     assert "NOT PRIVATE" not in secret.privacy_spent_.statement()
 
 
+@pytest.mark.slow
 @each_estimator
 def test_two_fits_without_a_seed_differ(Estimator, cancer):
     short = SHORT.get(Estimator, {})
@@ -321,6 +324,7 @@ def test_data_frames_and_feature_names(Estimator, cancer):
         model.predict(frame.rename(columns={"c0": "other"}))
 
 
+@pytest.mark.slow
 @each_estimator
 def test_classes_can_be_fixed_beforehand(Estimator, cancer):
     X, y = cancer
@@ -507,6 +511,7 @@ def test_the_wrong_number_of_features_is_refused(Estimator, cancer):
         model.predict(cancer[0][:, :5])
 
 
+@pytest.mark.slow
 @each_estimator
 def test_a_delta_above_one_over_n_is_warned_about(Estimator, cancer):
     with pytest.warns(UserWarning, match=r"delta=0\.01 is larger than 1/n"):
@@ -572,6 +577,7 @@ def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator,
 # ------------------------------------------------------------------------------------------ progress and callbacks
 
 
+@pytest.mark.slow
 @each_estimator
 def test_progress_shows_released_values_only(Estimator, cancer, capsys):
     Estimator(verbose=1, **SHORT.get(Estimator, {})).fit(*cancer)
@@ -630,6 +636,7 @@ def test_callbacks_see_models_and_never_the_data(Estimator, cancer):
     assert not [name for name in vars(pickle.loads(state)) if "callback" in name]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("Estimator", "wrapped"),
     [(DPAGDLogisticRegression, "pipeline"), (DPAGDLogisticRegression, "search"), *((e, "plain") for e in ESTIMATORS)],

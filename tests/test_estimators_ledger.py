@@ -322,6 +322,7 @@ def test_a_refused_fit_of_a_search_draws_nothing(ledger, draws, cancer):
     assert draws.count("gradient") <= 3 * next(r.count for r in one.releases if r.label == "gradient")
 
 
+@pytest.mark.slow
 def test_a_pipeline_and_a_cross_validation_share_it(ledger, cancer):
     pipeline = make_pipeline(FunctionTransformer(np.sqrt), DPAGDLogisticRegression(epsilon=0.5, ledger=ledger))
     cross_validate(pipeline, *cancer, cv=3, n_jobs=2)
@@ -331,6 +332,7 @@ def test_a_pipeline_and_a_cross_validation_share_it(ledger, cancer):
 # ------------------------------------------------------------------------------------------------ what is refused
 
 
+@pytest.mark.slow
 @each_estimator
 def test_a_seeded_fit_is_refused_or_recorded_as_not_private(Estimator, ledger, tmp_path, cancer):
     with pytest.raises(ValueError, match="would not be private"):

@@ -227,6 +227,7 @@ def test_the_slow_path_is_what_a_wide_band_tests(monkeypatch):
     assert len(calls) > 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1, 3, 320, 2**20 + 1, 2**55 - 1, MAX_SCALE])
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_floats_are_off_by_far_less_than_the_band(monkeypatch, kind, scale):
@@ -329,12 +330,14 @@ def test_geometric():
     assert p_value(draws, geometric_pmf(1.02), 45) < ERROR
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1, 3, 64, 320])
 @pytest.mark.parametrize("kind", ["laplace", "one-sided"])
 def test_discrete_laplace(kind, scale):
     check_distribution(kind, scale, SAMPLERS[kind][0](scale, 500_000, SeededBits(7)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1, 3, 64, 192, 320])
 def test_rounded_gaussian(sigma):
     check_distribution("gaussian", sigma, rounded_gaussian(sigma, 500_000, SeededBits(8)))
@@ -393,6 +396,7 @@ def test_draws_of_one_call_are_independent(kind):
     assert abs(np.corrcoef(draws[1:], draws[:-1])[0, 1]) < 6.2 / math.sqrt(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_one_draw_at_a_time_has_the_same_distribution(kind):
     """Cutting a batch of accepted proposals short favours no value."""
@@ -495,6 +499,7 @@ def test_a_row_survives_fair_bits_and_a_last_coin(rate, rows, left):
     assert len(bits.taken) == rows + (left < 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate", [0.5, 1 / 3, 0.1, 1 / 256, 0.9])
 @pytest.mark.parametrize("at_once", [True, False])
 def test_rows_are_kept_independently(rate, at_once):
@@ -550,6 +555,7 @@ def test_samples_are_positions_in_order(n):
     assert sample_without_replacement(n, n, SeededBits(23)).tolist() == list(range(n))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "size"), [(5, 1), (4, 2), (5, 2), (6, 3), (5, 3), (5, 4), (8, 4)])
 def test_all_sets_of_rows_are_equally_likely(n, size):
     bits, draws = SeededBits(24), 8000

@@ -79,6 +79,7 @@ def mean_of(law):
     return (1 - gamma) / gamma * eta / -mp.expm1(eta * mp.log(gamma))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eta", ETAS)
 @pytest.mark.parametrize("gamma", GAMMAS)
 def test_the_mean_and_the_claim_on_all_floats(eta, gamma):
@@ -171,6 +172,7 @@ def test_parts_of_a_law_that_are_added_up(monkeypatch, eta, gamma):
             weight *= more * (k + part) / (k + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "law", [*EXTREME[:4], TruncatedNegativeBinomial(100.0, 0.5), Poisson(5e-324), Poisson(1e3)], ids=repr
 )

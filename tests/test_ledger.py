@@ -59,6 +59,7 @@ def recorded(ledger):
 # ------------------------------------------------------------------------------------------------- the filter
 
 
+@pytest.mark.slow
 @given(limits, st.lists(st.tuples(prices, st.integers(1, 1000)), max_size=40))
 @check
 def test_the_recorded_sum_never_exceeds_the_limit(limit, requests):

@@ -378,6 +378,7 @@ def test_angles():
 # ---------------------------------------------------------------------------------------------------- it descends
 
 
+@pytest.mark.slow
 def test_step_sizes_follow_the_curvature_of_the_data():
     """Rows 8 times as long need steps 64 times as short; a fixed step could not serve both."""
     for scale in (1.0, 8.0):

@@ -79,6 +79,7 @@ def other_label(loss, label):
     return -label if loss.n_classes is None else (label + 1) % loss.n_classes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_random_rows_stay_within_the_sensitivity(loss):
     """Rows of any size, with a constant column, of all sorts of problems; the clip at work, or far above."""

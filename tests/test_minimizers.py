@@ -382,6 +382,7 @@ def test_a_coarse_b_costs_tolerance_and_noise(monkeypatch):
         assert longest_column(exact_gradient(coarse, rows, found.w, found.b)) + rounding <= coarse.tolerance
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 @pytest.mark.parametrize("loss", [Logistic(), OneVsRest(HuberHinge(), 3)], ids=repr)
 def test_released_values_spread_as_promised(loss, adjacency):

@@ -161,6 +161,7 @@ def test_columns_of_polars_are_named_too():
     DPLogisticRegression().fit(frame.drop("city"), Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_tables_that_cannot_be_fitted(name):
     table, wanted = TABLES[name]

@@ -73,6 +73,7 @@ def test_sensitivity_is_kept(clip):
     check_moments(Moments(D, clip=clip), anything, trials=150)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [0.001, 0.3, 1.0, 2.5, math.sqrt(2 * D), 1e9])
 def test_sensitivity_is_reached_by_a_leaving_row(clip):
     reached = check_moments(Moments(D, clip=clip), signs)

@@ -184,6 +184,7 @@ def test_useless_hessians_lead_to_the_fallback(bad, shape):
     assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [0.0, np.nan, np.inf, -1.0, 1e300])
 def test_useless_products_lead_to_the_fallback(factor, monkeypatch):
     monkeypatch.setattr(newton, "_LARGEST_HESSIAN", 0)

@@ -224,6 +224,7 @@ def test_at_a_large_epsilon_it_is_the_minimum(Estimator, loss, cancer):
     assert objective(found) <= best + (1e-4 if loss == Hinge() else 1e-5)  # a gap is a coarser certificate
 
 
+@pytest.mark.slow
 @each
 @pytest.mark.parametrize("solver", ["agd", "katyusha", "subgradient", "stochastic-subgradient"])
 def test_the_solver_does_not_matter(Estimator, solver, cancer):
@@ -372,6 +373,7 @@ def test_other_objectives_keep_the_contract(Estimator, objective, options, cance
     assert sum(release.count * release.cost for release in spent.releases) <= spent.limit
 
 
+@pytest.mark.slow
 @each
 @each_objective
 def test_other_objectives_take_several_classes(Estimator, objective, iris):

@@ -87,6 +87,7 @@ def test_no_divergence_of_one_minimum_exceeds_the_claim(ratios):
     assert 0.9 < ratios[:, 0].max() <= EXACT, "nor is the claim much above the worst case"
 
 
+@pytest.mark.slow
 def test_the_claim_needs_its_determinant_and_its_strength(ratios):
     """Otherwise the test above could not fail."""
     assert ratios[:, 1].max() > 1.05
@@ -230,6 +231,7 @@ def test_renyi_divergences_of_a_replaced_row_are_those_of_the_four_corners(order
     assert cost.rdp(order) == pytest.approx(0.3 + whole + order * 0.02, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1.5, 2, 8])
 @pytest.mark.parametrize("change", [1, 2])
 def test_no_renyi_divergence_of_a_minimum_exceeds_the_claim(order, change):

@@ -68,6 +68,7 @@ def test_the_ledger_takes_the_planned_steps_and_nothing_else():
     assert ledger.remaining == 0
 
 
+@pytest.mark.slow
 def test_a_budget_of_more_steps_than_it_pays_for_is_refused():
     plan = PlannedSteps.plan(0.1, 5, 1.0, 1e-6)
     with pytest.raises(ValueError, match="does not guarantee"):

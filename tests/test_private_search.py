@@ -168,6 +168,7 @@ def test_a_pure_search_says_what_it_is_and_protects_groups(cancer):
         searching(epsilon=8.0).fit(*cancer).privacy_spent_.epsilon_for_group(3)
 
 
+@pytest.mark.slow
 def test_replaced_rows(cancer):
     model = searching(DPLogisticRegression(adjacency="replace"), epsilon=8.0).fit(*cancer)
     assert model.privacy_spent_.adjacency == "replace"
@@ -454,6 +455,7 @@ def test_nothing_tells_how_many_runs_there_were(verbose, n_jobs, cancer, tmp_pat
     assert len(hints_at(model, 23)) >= 3
 
 
+@pytest.mark.slow
 def test_runs_in_threads_do_not_warn_either(cancer, monkeypatch, recwarn):
     """Filters belong to all threads: a run that ends takes back those of one that has not ended."""
 

@@ -30,6 +30,7 @@ def many_digits():
 # --------------------------------------------------------------------------------------- what is evaluated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "exact", "domain"),
     [

@@ -191,6 +191,7 @@ def test_a_row_that_is_absent_moves_no_other():
         assert_same_bits(np.delete(whole, gone), model.decision_function(np.delete(X, gone, axis=0)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 def test_fitted_models_judge_every_row_by_itself(Estimator, cancer):
     X, y = cancer

@@ -217,6 +217,7 @@ def test_a_data_norm_whose_square_does_not_fit_is_refused_before_the_data_are_to
         DPSecondOrderClassifier(standardize=None, data_norm=data_norm).fit(Untouchable(), Untouchable())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [1e-40, 1e-13, 1e16, 1e40])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("method", ["2opt-ls", "opt-b"])

@@ -159,6 +159,7 @@ def test_no_search_with_laplace_noise_exceeds_its_renyi_price(laplace_searches):
         assert (worst <= 1 + ROUNDING).all(), case
 
 
+@pytest.mark.slow
 def test_no_search_with_laplace_noise_exceeds_its_pure_price(laplace_searches):
     for case, (_, log_ratio) in laplace_searches.items():
         assert log_ratio <= 1 + ROUNDING, case
@@ -223,6 +224,7 @@ def test_no_search_with_gaussian_noise_exceeds_its_price(sigmas, length):
             assert exact <= cost.delta(epsilon) + ROUNDING
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sigmas", [(1, 1), (2, 1), (3, 5), (1, 20)])
 @pytest.mark.parametrize("length", [1, 2, 8])
 def test_no_search_with_rounded_gaussian_noise_exceeds_its_price(sigmas, length):

@@ -136,6 +136,7 @@ def test_the_bound_is_nearly_reached_by_a_row_that_leaves():
     assert reached(what, X, np.ones(100), X[0], 1.0)["zero-out", "l2"] > 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=repr)
 def test_random_rows_of_any_size_stay_within_the_sensitivity(loss):
     rng = np.random.default_rng(1)
@@ -299,6 +300,7 @@ def exact_gradient(what, rows, w):
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [HuberHinge(0.2), OneVsRest(Logistic(), 3)], ids=repr)
 def test_gradients_are_computed_to_within_the_error(loss, kind):

@@ -261,6 +261,7 @@ def no_number(table):
     } | {"a label that no model knows": (None, 77)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPAGDLogisticRegression, OutputPerturbationSVC])
 def test_a_private_score_counts_a_row_that_the_model_refuses_as_wrong(Estimator):
     model = fitted(Estimator(epsilon=0.5).fit, X, TWO)
