@@ -369,6 +369,7 @@ def test_noisy_counts_without_replacement_are_covered(n, size, epsilon):
     assert nearest > 0.999, "the sampled epsilon is attained"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "size"), [(4, 1), (4, 2), (5, 3)])
 def test_no_random_mechanism_on_a_sample_without_replacement_exceeds_its_price(n, size):

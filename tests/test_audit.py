@@ -62,6 +62,7 @@ FITS_OF = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FITS_OF)
 def test_whole_fits_cost_no_more_than_they_say(name):
@@ -71,6 +72,7 @@ def test_whole_fits_cost_no_more_than_they_say(name):
         assert bound > 2.5, f"the audit has become blind: it proves {bound:.2f} only"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bounds", "ranges", "as it is"])
 def test_the_audit_notices_halved_noise(name, monkeypatch):
@@ -79,6 +81,7 @@ def test_the_audit_notices_halved_noise(name, monkeypatch):
     assert epsilon_lower_bound(FITS_OF[name]) > EPSILON
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["bounds", "as it is"])
 def test_the_audit_notices_a_forgotten_clip(name, monkeypatch):

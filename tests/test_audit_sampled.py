@@ -114,6 +114,7 @@ FITS = {  # noise of about one gradient of the row per batch; how much of the ca
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FITS)
 def test_whole_fits_on_batches_cost_no_more_than_they_say(name, monkeypatch):
@@ -123,6 +124,7 @@ def test_whole_fits_on_batches_cost_no_more_than_they_say(name, monkeypatch):
     assert proved > least, f"the audit has become blind: it proves {proved:.3f} of the cap only"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["poisson", "all rows", "search on all rows"])
 def test_the_audit_notices_halved_noise(name, monkeypatch):
@@ -131,6 +133,7 @@ def test_the_audit_notices_halved_noise(name, monkeypatch):
     assert spent(FITS[name][0](), monkeypatch) > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["poisson", "search"])
 def test_the_audit_notices_a_price_at_a_tenth_of_the_rate(name, monkeypatch):

@@ -39,6 +39,7 @@ SCORES = np.array([0, 2, 1, 5, 9]) * STEP
 # ------------------------------------------------------------------------------------------- sound mechanisms
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_additive_mechanisms_pass(mechanism):
@@ -47,6 +48,7 @@ def test_additive_mechanisms_pass(mechanism):
     assert 0.1 < proved < mechanism.cost.epsilon
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_additive_mechanisms_pass_on_vectors(mechanism):
@@ -98,6 +100,7 @@ def test_noise_of_a_few_grid_units_has_its_own_distribution():
     assert check_mechanism(Laplace(0.5), sensitivity=coarse, neighbours=pair, cdf=cdf, draws=5000) <= 0.5
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", SELECTIONS, ids=repr)
 @pytest.mark.parametrize("monotone", [True, False])
@@ -284,6 +287,7 @@ class PlainArgMin(ArgMin):
         return int(np.argmin(value))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",

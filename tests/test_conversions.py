@@ -146,6 +146,7 @@ def test_gaussian_agrees_with_dp_accounting(epsilon, delta):
 # ----------------------------------------------------------------------------------------------------- zCDP
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @on_grid
 def test_zcdp_delta_equals_a_search_over_orders_by_mpmath(epsilon, delta):

@@ -162,6 +162,7 @@ def test_more_rows_than_sums_have_room_for_are_refused_over_all_blocks():
         DaskTable(da.zeros((2, 2), chunks=(1, -1)), da.zeros(2, chunks=1), check)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits_on_threads(name):
@@ -458,6 +459,7 @@ def replace_the_dead(client):
     client.wait_for_workers(2, timeout=60)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ON_CLUSTER)
 def test_the_same_seed_gives_the_same_bits_on_two_processes(name, cluster):
@@ -466,6 +468,7 @@ def test_the_same_seed_gives_the_same_bits_on_two_processes(name, cluster):
     assert len(set(processes(cluster)) - {os.getpid()}) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["DP-AGD", "the default", "DP-SGD"])
 def test_a_worker_killed_during_the_fit_changes_nothing(name, cluster, monkeypatch):
@@ -502,6 +505,7 @@ class Deadly:
         raise AssertionError("not reached")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_worker_killed_during_a_sum_changes_nothing(cluster, tmp_path):
     query = GradientSum(Logistic(), np.full(D + 1, 0.3), clip=1.0)
@@ -521,6 +525,7 @@ def cloudpickled_by_value(cls):
     return cls
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_rows_and_scores_stay_where_they_are(cluster):
     """What comes back from a pass is a sum; the blocks are on workers, and their scores are remembered there."""
@@ -551,6 +556,7 @@ def test_bad_input_on_a_cluster_is_refused_and_nothing_is_spent(cluster, tmp_pat
     assert ledger.remaining()["epsilon"] == 3.0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_predictions_of_a_cluster_are_those_of_arrays(cluster):
     X, y = example()

@@ -44,6 +44,7 @@ def test_an_infinite_epsilon_is_scikit_learn_s_logistic_regression(Estimator, da
     np.testing.assert_allclose(model.predict_proba(X), best.predict_proba(X), atol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_estimator
 def test_ranges_are_public_bounds_or_nothing(Estimator, cancer):
@@ -106,6 +107,7 @@ UNITS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("Estimator", STANDARDISING)
 @pytest.mark.parametrize("units", UNITS)

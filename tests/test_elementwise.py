@@ -110,6 +110,7 @@ def hashes():
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_what_is_said_to_have_the_same_bits_on_every_processor_has_them(hashes):
     newer, older = hashes

@@ -114,6 +114,7 @@ def test_probabilities(data, request):
 # ------------------------------------------------------------------------------------ scikit-learn machinery
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_estimator
 def test_pipeline_grid_search_and_cross_validation(Estimator, cancer):
@@ -285,6 +286,7 @@ def test_the_same_seed_gives_the_same_bits_on_every_storage_and_row_order(Estima
         np.testing.assert_array_equal(other.intercept_, model.intercept_, err_msg=name)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_estimator
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(Estimator):
@@ -555,6 +557,7 @@ def test_without_an_intercept(Estimator, cancer):
     assert model.intercept_.tolist() == [0.0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_estimator
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
@@ -577,6 +580,7 @@ def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator,
 # ------------------------------------------------------------------------------------------ progress and callbacks
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_estimator
 def test_progress_shows_released_values_only(Estimator, cancer, capsys):
@@ -683,6 +687,7 @@ def test_public_names():
     assert {Estimator.__name__ for Estimator in ESTIMATORS} <= set(dpsk.__all__)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_demo_runs_without_a_network_and_prints_what_it_promises(tmp_path):
     command = [sys.executable, "-m", "dpsk", "demo", "--picture", str(tmp_path / "demo.png")]

@@ -155,6 +155,7 @@ def test_a_hopeless_coin_shows_tails(exponent):
     assert not heads[0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1, 3, 320, 2**36, MAX_SCALE])
 @pytest.mark.parametrize("j", [0, 1, 2, 5])
@@ -207,6 +208,7 @@ def test_slow_and_fast_decisions_agree_with_high_precision(monkeypatch):
     assert 0.1 < np.mean(right) < 0.9
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("band", [0.25, 2.0])
 @pytest.mark.parametrize(("kind", "scale", "n"), [("laplace", 3, 8000), ("one-sided", 64, 8000), ("gaussian", 3, 6000)])

@@ -27,6 +27,7 @@ def named(stem):
 LOOKED_AT = {named("plot_one_budget"), named("plot_mixed_columns")}  # by tests of their own
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("example", [path for path in EXAMPLES if path not in LOOKED_AT], ids=lambda path: path.stem)
 def test_the_example_runs(example, capsys, monkeypatch):

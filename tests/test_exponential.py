@@ -74,6 +74,7 @@ def close(count):
 # --------------------------------------------------------------------------------- the distribution, by quadrature
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("loss", "centre", "count"),
@@ -107,6 +108,7 @@ def test_in_one_dimension(loss, centre, count):
     assert np.abs(sample - middle).max() <= what.radius
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("centre", [None, (1.0, -0.5), (-0.6, 0.0)])
 def test_in_two_dimensions(centre):
@@ -161,6 +163,7 @@ def test_on_a_coarse_grid_every_point_has_the_probability_that_its_exponent_says
 # -------------------------------------------------------------------------------------------- the envelope, surely
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["example", "badly scaled", "two rows", "rank one", "separable", "all alike", "zero"])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.2)], ids=repr)

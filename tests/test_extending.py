@@ -16,6 +16,7 @@ def blocks():
     return [(match.group(1), piece[match.end() :]) if match else (None, piece) for match, piece in named]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:epsilon=:UserWarning")  # a fit on 40 rows is noise
 def test_every_example_runs(tmp_path, monkeypatch):

@@ -248,6 +248,7 @@ def gaussian_of(pure, mu):
     return -mp.log(mp.erfc(mu / 2 / mp.sqrt(2)) / 2) - pure - mp.log1p(mp.exp(-min(pure, mp.mpf(10) ** 6)))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("pure", [*FLOATS, *random_floats(6, 60, -6, 3)])
 def test_prices_of_pure_mechanisms_on_all_floats(pure):
@@ -265,6 +266,7 @@ def test_prices_of_pure_mechanisms_on_all_floats(pure):
                 assert mp.mpf(price) ** 2 / 8 >= exact * (1 - WASTE) - 20 or price <= 1e6
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("pure", FLOATS[::4])
 def test_pure_delta_on_all_floats(pure):

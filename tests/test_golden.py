@@ -23,6 +23,7 @@ def test_every_estimator_on_every_storage_and_with_a_ledger(name):
     no_difference(golden.part(name))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_configuration(name):

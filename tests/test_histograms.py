@@ -43,6 +43,7 @@ def check_raw_query(query, trials=150, seed=0):
 ENTRIES = [0.01, 0.7, 1.0, 1.1, 1.2, 1.3, 2.3, 2.9, 3.0, 4.1, 5.0, 6.0, 1000.0]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 @pytest.mark.parametrize("entries", ENTRIES)
@@ -315,6 +316,7 @@ def test_counts_pass_check_query(query):
     assert check_query(query, n_features=D, make_rows=lambda X, y: RawRows(X)) > 0.99
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_count
 def test_their_releases_pass_check_mechanism(query):

@@ -58,6 +58,7 @@ class Nervous(ClassifierMixin, BaseEstimator):
 # ------------------------------------------------------------------------------------------------ rows that are refused
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_row_that_a_step_refuses_counts_as_wrong_and_is_paid_for(tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=0)

@@ -182,6 +182,7 @@ def test_a_file_without_a_name_that_cannot_be_written_can_be_read(ledger, path, 
         reserve(handle)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_processes_that_name_a_file_at_once_give_it_one_name(ledger, path):
     as_older_versions_made_it(path)

@@ -39,6 +39,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_passes_check_solver(name):
@@ -46,6 +47,7 @@ def test_it_passes_check_solver(name):
     check_solver(solver, budget=budget_of(solver), large_epsilon=1e3)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Hinge(), HuberHinge()], ids=lambda loss: type(loss).__name__)
 def test_it_passes_check_solver_with_a_hinge(loss):
@@ -53,6 +55,7 @@ def test_it_passes_check_solver_with_a_hinge(loss):
     check_solver(solver, loss=loss, budget=budget_of(solver), large_epsilon=1e3, tolerance=0.03)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [Softmax(3), OneVsRest(HuberHinge(), 3)], ids=["softmax", "one-vs-rest"])
 def test_it_passes_check_solver_with_several_classes(loss):

@@ -319,6 +319,7 @@ def test_a_row_moves_minima_no_further_than_its_gradients_over_the_penalty(loss)
     assert reached > 0.7
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 @pytest.mark.parametrize("loss", [Logistic(), HuberHinge(0.2)], ids=repr)

@@ -182,6 +182,7 @@ def solver_of(model):
     return "objective" if isinstance(model.privacy_spent_.currency, ObjectiveDP) else "descent"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_auto_perturbs_the_objective_where_noise_hardly_matters(many):
     X, y = many

@@ -88,6 +88,7 @@ def same(model, other):
     assert model.n_features_in_ == other.n_features_in_
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_the_same_seed_gives_the_same_bits(name, mapped, monkeypatch):
@@ -329,6 +330,7 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_spent(mapped, mo
 # ------------------------------------------------------------------------------------------------------------- memory
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="RssAnon is Linux")
 def test_memory_does_not_grow_with_the_rows(tmp_path):

@@ -276,6 +276,7 @@ def test_the_exact_model_is_for_smooth_losses(cancer):
     np.testing.assert_allclose(exact.coef_, best.coef_, atol=1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["huber_hinge", "squared_hinge", "hinge"])
 def test_several_classes_and_every_loss_learn(loss):
@@ -326,12 +327,14 @@ def epsilon_lower_bound(adjacency):
     return max(bounds)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 def test_whole_fits_cost_no_more_than_they_say(adjacency):
     assert 0.4 < epsilon_lower_bound(adjacency) <= 1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_audit_notices_a_third_of_the_noise(monkeypatch):
     moved = Minimizer.sensitivity

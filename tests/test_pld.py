@@ -30,6 +30,7 @@ def test_one_step_equals_the_exact_profile_of_the_sampled_gaussian(epsilon):
     assert exact * (1 - 1e-10) <= found <= exact * 1.01 + 1e-9
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("rate", "steps", "epsilon"),

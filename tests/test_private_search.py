@@ -88,6 +88,7 @@ def test_it_finds_what_is_better(cancer):
     assert 0.8 < model.best_score_ <= 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("Estimator", ESTIMATORS)
 @pytest.mark.parametrize("data", ["cancer", "iris"])
@@ -561,6 +562,7 @@ def test_a_search_may_come_to_nothing_and_is_paid_for(why, cancer, tmp_path, mon
         model.predict(cancer[0])
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_poisson_comes_to_nothing_as_often_as_it_should(cancer):
     """exp(-0.5) = 0.61 of 60 searches; beyond 16 and 54 with a probability below 1e-6."""
@@ -604,6 +606,7 @@ def test_a_step_that_cannot_take_the_rows_says_so(cancer):
     assert "no such rows" not in "".join(traceback.format_exception(caught.value)), "it may quote values"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_doubts_are_told_once(cancer):
     with pytest.warns(UserWarning, match=r"delta=0\.01 is larger than 1/n") as caught:

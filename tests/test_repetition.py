@@ -143,6 +143,7 @@ def worst(law, claimed):
     return excess, ratio
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_law
 def test_the_exact_divergence_never_exceeds_the_claim(law):
@@ -273,6 +274,7 @@ def test_a_fixed_number_of_runs_would_break_the_claim():
 # --------------------------------------------------------------------------------------------------- calibration
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_law
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-8), (1.0, 1e-6), (300.0, 1e-5)])
@@ -301,6 +303,7 @@ def test_a_plan_keeps_its_promise_and_wastes_little(law, currency, epsilon, delt
             Budget(0.99 * epsilon, delta, search, 1.0)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [TruncatedNegativeBinomial(), Poisson(3.0)], ids=repr)
 def test_a_plan_for_runs_on_random_batches(law):
@@ -316,6 +319,7 @@ def test_a_plan_for_runs_on_random_batches(law):
     assert 0.1 < each < 1.0
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_law
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])

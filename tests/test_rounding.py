@@ -160,6 +160,7 @@ def kinds(n_features, constant):
 CENTRED = Columns(np.full(3, -2.0), np.full(3, 4.0), np.array([1.0, 0.5, 4.0]), np.array([0.25, -0.5, 0.125]))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_loss
 def test_random_rows_of_all_sizes(loss):
@@ -182,6 +183,7 @@ def test_random_rows_of_all_sizes(loss):
     assert largest <= 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_loss
 def test_thousands_of_columns_and_scores_that_cancel(loss):

@@ -265,6 +265,7 @@ def test_very_wide_rows_give_the_same_bits_on_dense_and_sparse_storage():
     assert np.array_equal(ArrayRows(X, y).total(query), ArrayRows(sp.csr_matrix(X), y).total(query))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_guards_survive_optimised_python():
     """``python -O`` strips assert statements; the guards of the core are not among them."""

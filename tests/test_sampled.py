@@ -106,6 +106,7 @@ def test_batches_must_hold_a_row(Estimator, cancer):
         Estimator(sampling_rate=1e-3, standardize="private").fit(*cancer)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "huber_hinge"])
 @each_sampled
@@ -134,6 +135,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIONS)
 def test_every_option_of_the_line_search_learns(name, cancer):

@@ -49,6 +49,7 @@ def half_right():
 # ------------------------------------------------------------------------------------------------- the mechanism
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "adjacency"), [(0.3, "zero-out"), (1.0, "zero-out"), (2.5, "zero-out"), (1.0, "replace")]
@@ -119,6 +120,7 @@ def test_labels_may_be_anything():
 CASES = [(20, 0.5, 0.9), (20, 2.0, 0.55), (200, 0.1, 0.9), (200, 1.0, 0.99), (2000, 0.05, 0.7), (50, 1.0, 1.0)]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "epsilon", "p"), CASES)
 def test_the_interval_holds_the_accuracy_on_the_population(n, epsilon, p):

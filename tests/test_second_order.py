@@ -34,6 +34,7 @@ SOLVERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_passes_check_solver(name):

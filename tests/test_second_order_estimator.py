@@ -29,6 +29,7 @@ def rows():
     return X, np.where(y, "yes", "no")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["log_loss", "sigmoid"])
 @pytest.mark.parametrize("method", METHODS)

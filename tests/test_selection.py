@@ -158,6 +158,7 @@ def test_choices_have_the_exact_probabilities(mechanism, monotone, scores, bound
     assert p_value(counts, exact_probabilities(mechanism, scores, bound if monotone else 2 * bound)) > ERROR
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 @pytest.mark.parametrize("monotone", [True, False])

@@ -24,12 +24,14 @@ SOLVERS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOLVERS)
 def test_it_passes_check_solver(name):
     check_solver(SOLVERS[name], budget=budget_of(SOLVERS[name]), large_epsilon=1e3)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_passes_check_solver_with_other_losses():
     check_solver(SGD(TENTH), loss=Hinge(), budget=budget_of(SGD(TENTH)), large_epsilon=1e3, tolerance=0.03)

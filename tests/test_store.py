@@ -556,6 +556,7 @@ def test_eight_processes_at_once_spend_exactly_the_budget(path):
     ledger.statement()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_process_that_is_killed_leaves_everything_that_it_drew_counted(tmp_path):
     """200 kills at random moments: of fits that only charge, and of whole fits of an estimator."""

@@ -68,6 +68,7 @@ def test_spectral_noise_is_what_is_promised():
     assert abs(largest.mean() / math.sqrt(2 * 54) - 1) < 0.1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_passes_check_mechanism():
     zero, along = np.zeros((2, 2), dtype=np.int64), np.zeros((2, 2), dtype=np.int64)
@@ -88,6 +89,7 @@ class LessOffTheDiagonal(SymmetricGaussian):
         return value + diagonal + (noisy - value - diagonal) / math.sqrt(2)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_check_mechanism_catches_too_little_noise_off_the_diagonal():
     along = np.zeros((2, 2), dtype=np.int64)
