@@ -65,10 +65,11 @@ def test_an_exact_model_that_only_the_facts_tell_warns_too(cancer):
             return super()._plan(facts)
 
     for seed in (None, 0):
-        caught = warned(lambda seed=seed: Late(epsilon=np.inf, random_state=seed).fit(*cancer))
+        model = Late(epsilon=np.inf, random_state=seed)
+        caught = warned(lambda model=model: model.fit(*cancer))
         assert any("epsilon=inf adds no noise" in str(warning.message) for warning in caught)
         assert {warning.filename for warning in caught} == {__file__}
-    assert not Late(epsilon=np.inf).fit(*cancer).privacy_spent_.private
+        assert not model.privacy_spent_.private
 
 
 def test_a_warning_that_is_an_error_stops_the_fit_before_the_data_and_the_ledger(tmp_path):
