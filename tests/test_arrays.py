@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, ArrayTable, Columns, RawRows, RowMap
+from dpsk.data import ArrayRows, ArrayTable, Columns, RawRows, RowMap, arrays
 from dpsk.data.arrays import _BLOCK_ROWS
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, weights_on_grid
 from dpsk.losses import Hinge, Logistic, Softmax
@@ -390,6 +390,25 @@ def test_values_that_change_after_the_check_do_not_get_onto_the_grid(store, colu
     (X.data if sp.issparse(X) else X.reshape(-1))[7] = np.nan
     with pytest.raises(ValueError, match="finiteness is public"):
         table.rows(RowMap(columns=columns))
+    with pytest.raises(ValueError, match="finiteness is public"):
+        table.raw().total(lambda chunk: np.zeros(1, dtype=np.int64))
+
+
+@pytest.mark.parametrize("store", [np.array, sp.csr_matrix])
+def test_values_that_change_right_after_their_check_are_not_used(store, monkeypatch):
+    """The copy is checked, not the array that somebody may write to."""
+    X = store(np.random.default_rng(0).uniform(0.1, 1.0, (20, 3)))
+    table, check = ArrayTable(X, np.resize([-1, 1], 20)), arrays._finite
+
+    def late(values):
+        checked = check(values)
+        (X.data if sp.issparse(X) else X.reshape(-1))[7] = np.nan
+        return checked
+
+    monkeypatch.setattr(arrays, "_finite", late)
+    seen = []
+    table.raw().total(lambda chunk: seen.append(chunk.values) or np.zeros(1, dtype=np.int64))
+    assert np.isfinite(np.concatenate(seen)).all()
 
 
 def test_values_beyond_the_first_block_must_be_finite():

@@ -426,6 +426,8 @@ BAD = {
     "data_norm with bounds": ({"data_norm": 2.0, "bounds": (0, 1), "standardize": None}, "cannot be combined"),
     "data_norm with standardize": ({"data_norm": 2.0, "standardize": "private"}, "cannot be combined"),
     "verbose": ({"verbose": -1}, "verbose=-1"),
+    "verbose float": ({"verbose": 1.5}, r"verbose=1\.5 must be an integer"),
+    "verbose text": ({"verbose": "2"}, "verbose='2' must be an integer"),
     "random_state generator": ({"random_state": np.random.default_rng(0)}, "random_state=.*None .*integer"),
     "random_state RandomState": ({"random_state": np.random.RandomState(0)}, "random_state=.*None .*integer"),
     "random_state negative": ({"random_state": -1}, "random_state=-1"),

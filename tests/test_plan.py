@@ -2,18 +2,22 @@
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from noisy_descent import NoisyDescent
 from noisy_descent_classifier import NoisyDescentClassifier
 
-from dpsk import PrivacyLedger
-from dpsk.data import Columns, Facts, RowMap, Unknown, UnknownFact
+from dpsk import DPLogisticRegression, PrivacyLedger
+from dpsk.data import ArrayTable, Columns, Facts, RowMap, Unknown, UnknownFact
 from dpsk.encodings import Encoding, LinearEncoding
 from dpsk.estimators import plan_of
+from dpsk.estimators.plan import budget_of_plan
 from dpsk.losses import Logistic
+from dpsk.model_selection.runs import SMALLEST
 from dpsk.privacy import Budget, GaussianDP
+from dpsk.privacy.allowance import Allowance
 from dpsk.requirements import part
 from dpsk.solvers import Solver
 
@@ -89,7 +93,7 @@ def test_parts_of_a_wrong_kind_are_named(change, message, data, ledger):
 
 @pytest.mark.parametrize("budget", [None, Budget.of(1.5, 1e-6, currency=GaussianDP())])
 def test_a_plan_cannot_promise_less_than_its_parameters(budget, data, ledger):
-    with pytest.raises(ValueError, match=r"_plan returned a budget of epsilon (inf|1\.5), but epsilon is 1"):
+    with pytest.raises(ValueError, match=r"_plan returned a budget of epsilon (inf|1\.5), but epsilon=1"):
         planned(lambda plan: replace(plan, budget=budget)).set_params(ledger=ledger).fit(*data)
     assert ledger.history() == []
 
@@ -163,6 +167,41 @@ def test_columns_without_a_proved_bound_are_refused(changes, message):
     given = {name: value if value is None else np.array(value, float) for name, value in (usual | changes).items()}
     with pytest.raises(ValueError, match=message):
         Columns(**given)
+
+
+def test_within_a_search_auto_is_what_the_search_has_planned():
+    """Budgets of runs are planned before the data are seen; outside of a search so many rows change the algorithm."""
+    many = Facts(1_000_000, 3, 2)
+    alone, run = (
+        DPLogisticRegression(),
+        DPLogisticRegression(ledger=Allowance(None, adjacency="zero-out", private=True)),
+    )
+    assert plan_of(alone, many).budget.currency.name != GaussianDP.name
+    assert plan_of(run, many).budget == budget_of_plan(run, SMALLEST)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_bounds_hold_0_where_there_is_no_intercept(fit_intercept, data):
+    """Without one, a column that cannot be 0 would be shifted."""
+    how = LinearEncoding(fit_intercept=fit_intercept, bounds=(2, 5)).learned(None, ArrayTable(*data))
+    np.testing.assert_array_equal(how.ranges, [[2.0 if fit_intercept else 0.0] * 3, [5.0] * 3])
+
+
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(2, 3), np.float32(0.1), 10**17 + 1])
+def test_an_epsilon_of_another_type_promises_what_its_float_does(epsilon):
+    """A budget is kept in floats, and the nearest one may lie above the number given."""
+    assert plan_of(NoisyDescentClassifier(epsilon=epsilon, steps=3), FACTS).budget.epsilon == float(epsilon)
+
+
+def test_a_solver_that_returns_something_else_is_named(data):
+    @dataclass(frozen=True)
+    class Returns(Solver):
+        def iterates(self, rows, objective):
+            yield objective.start()
+            return True
+
+    with pytest.raises(TypeError, match="Returns returned bool: a solver returns Diagnostics, or nothing"):
+        planned(lambda plan: replace(plan, solver=Returns())).fit(*data)
 
 
 def test_a_parameter_with_an_underscore_is_refused():

@@ -174,9 +174,10 @@ def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple
 
 
 class RawRows(ChunkRows):
-    """The entries of arrays as they are, without labels. Column ranges are found on them. Nothing is copied.
+    """The entries of arrays as they are, without labels. Column ranges are found on them.
 
-    ``blocks`` are dense, CSR or Compact, and follow one another. All but a Compact are checked when they are read.
+    ``blocks`` are dense, CSR or Compact, and follow one another. In every pass each of their parts is copied, and the
+    copy is checked.
     """
 
     def __init__(self, *blocks: Matrix | Compact) -> None:
@@ -184,18 +185,18 @@ class RawRows(ChunkRows):
         _require_few_columns(d)
         parts = []
         for block in blocks:
-            X, checked = (block.matrix, True) if isinstance(block, Compact) else (block, False)
+            X = block.matrix if isinstance(block, Compact) else block
             X = X.tocsr() if sp.issparse(X) else X
             step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
-            parts += [_RawPart(X, rows, checked) for rows in _slices(X.shape[0], step)]
+            parts += [_RawPart(X, rows) for rows in _slices(X.shape[0], step)]
         super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))))
 
 
 class _RawPart:
     """Some rows of an array, to be compressed when they are needed."""
 
-    def __init__(self, X: Matrix, rows: slice, checked: bool) -> None:
-        self._X, self._rows, self._checked = X, rows, checked
+    def __init__(self, X: Matrix, rows: slice) -> None:
+        self._X, self._rows = X, rows
         self.sparse = True  # as entries, whatever X is
 
     def __len__(self) -> int:
@@ -203,19 +204,16 @@ class _RawPart:
 
     def load(self) -> RawChunk:
         if sp.issparse(self._X):
-            x = _own_values(self._rows_now())
+            x = _own_values(self._X[self._rows])
             found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
             before = np.searchsorted(found, x.indptr)
             return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
-        x = np.ascontiguousarray(self._rows_now())
+        x = _finite(np.array(self._X[self._rows], order="C"))
         n, d = x.shape
         if np.count_nonzero(x) == x.size:
             columns = np.broadcast_to(np.arange(d), x.shape).ravel()
             return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
         return RawChunk(*_entries(x), d)
-
-    def _rows_now(self) -> Matrix:
-        return self._X[self._rows] if self._checked else _finite(self._X[self._rows])
 
     def take(self, indices: Integers) -> RawChunk:
         return self.load().take(indices)
@@ -238,8 +236,8 @@ class Compact:
     """Rows in memory whose values were checked to be finite: CSR if they are sparse or mostly zeros, or else as given.
 
     They are checked and compacted once. Nothing is copied, and whoever holds the array may write to it while it is
-    fitted (another thread, or another process where it lies in a file). So each block that is put on the grid is copied
-    first, and the copy is checked: one NaN there would move a sum without bound.
+    fitted (another thread, or another process where it lies in a file). So each block is copied before it is counted or
+    put on the grid, and the copy is checked: one NaN there would move a sum without bound.
     """
 
     matrix: Matrix

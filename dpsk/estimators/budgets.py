@@ -59,10 +59,9 @@ def budget_of(estimator: Any, currency: Currency, *, conversion: str = "exact") 
 
 def public_precision(estimator: Any, facts: Facts | Unknown) -> float:
     """Return how many typical gradients outweigh the noise of a class's weights, if the budget bought a single one."""
-    mu = (
-        conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta)) / Adjacency(estimator.adjacency).parts
-    )
-    return mu * facts.n_rows / math.sqrt(facts.n_features + bool(estimator.fit_intercept))
+    mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
+    n_weights = facts.n_features + bool(estimator.fit_intercept)
+    return mu / Adjacency(estimator.adjacency).parts * facts.n_rows / math.sqrt(n_weights)
 
 
 def objective_budget(estimator: Any, facts: Facts | Unknown, share: float | None = None) -> Budget | None:

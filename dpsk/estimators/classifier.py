@@ -31,6 +31,11 @@ from .progress import Progress
 from .validation import open_table, validated_rows
 
 
+def _require_verbose(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        require_number(name, value, 0, kind=Integral)
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
@@ -108,7 +113,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     adjacency: str = checked("zero-out", lambda name, value: Adjacency(value))
     ledger: Any = None
     random_state: int | None = checked(None, lambda name, value: bits_for(value))
-    verbose: int = checked(0, lambda name, value: require_number(name, int(value), 0, kind=Integral))
+    verbose: int = checked(0, _require_verbose)
 
     _described_by: ClassVar[tuple[type, ...]] = ()
     """Solvers whose docstrings describe parameters of this class."""
@@ -191,10 +196,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if door is None:
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
-            result, report = (
-                minimise(table, objective, how),
-                PrivacySpent.nothing_promised(asked.delta, asked.adjacency),
-            )
+            result = minimise(table, objective, how)
+            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             data = door.open(table.rows(how))

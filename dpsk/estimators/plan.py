@@ -92,10 +92,8 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
     if not isinstance(plan, Plan):
         raise TypeError(f"{name}._plan returned {type(plan).__name__}: it must return a dpsk.estimators.Plan")
     promised = math.inf if plan.budget is None else plan.budget.epsilon
-    if getattr(estimator, "rho", None) is None and promised > estimator.epsilon:
-        raise ValueError(
-            f"{name}._plan returned a budget of epsilon {promised:g}, but epsilon is {estimator.epsilon:g}"
-        )
+    if getattr(estimator, "rho", None) is None and promised > float(estimator.epsilon):
+        raise ValueError(f"{name}._plan returned a budget of epsilon {promised:g}, but epsilon={estimator.epsilon!r}")
     for column in ("bounds", "standardize", "data_norm"):
         if getattr(estimator, column) is not None and not hasattr(plan.encoding, column):
             value, kind = getattr(estimator, column), type(plan.encoding).__name__

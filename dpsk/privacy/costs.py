@@ -179,8 +179,7 @@ class LaplaceThresholdCost(_Pure, _ThresholdCost):
     bounds: that of pure DP; a shift of the threshold, given which every outcome changes by a factor of at most e^(2
     query) (Zhu & Wang 2020); all queries answered one by one. On a coarse grid discrete Laplace noise is randomised
     response, so nothing sharper than pure DP holds for a part. Theorem 2 of Chen & Lee (2020) would be sharper; its
-    proof has a gap
-    (docs/departures.md).
+    proof has a gap (docs/departures.md).
     """
 
     @cached_property  # asked for at every order of a plan

@@ -79,7 +79,7 @@ def run(
     Raises BudgetExhausted if the budget did not buy a single iterate: weights of zero would score like a coin.
     """
     last: Floats | None = None
-    known: Diagnostics | None = None
+    known: Any = None
     try:
         iterates = solver.iterates(data, objective)
         while True:
@@ -99,6 +99,9 @@ def run(
             f"the budget does not buy a single iterate of {type(solver).__name__}: raise epsilon (or lower splits or "
             "steps, where there are such)"
         )
+    if not isinstance(known, Diagnostics | None):
+        name, given = type(solver).__name__, type(known).__name__
+        raise TypeError(f"{name} returned {given}: a solver returns Diagnostics, or nothing")
     # a copy: what is sealed, and the data themselves, refuse to be copied
     return Result(last, copy.deepcopy(known) if known is not None else Diagnostics())
 
