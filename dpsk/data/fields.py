@@ -1,0 +1,93 @@
+"""Fields: what a raw table is made of once it was read, whatever kind of frame it came in.
+
+A column of a frame is one field, or several: a date is a time, a month and a day of the week. What a field is, is
+public: it follows from names, from the types of columns and from declarations. In each field a row has one value, or
+none: an entry that is missing, or that cannot be read, has the code ``MISSING``, or is NaN among numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+MISSING, OTHER = -1, -2
+"""Codes of entries without a value, and of values that a public list does not have."""
+
+Codes: TypeAlias = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field by its name, such as ``"age"`` or ``"seen.month"``, and the position of its column in the frame."""
+
+    name: str
+    column: int
+
+
+@dataclass(frozen=True)
+class Quantity(Field):
+    """A number. ``low`` and ``high`` are public bounds, None where there are none. Its values: float64, NaN if missing,
+    of magnitudes up to 2^500."""
+
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Listed(Field):
+    """One of the values of a public list, by their labels. Its values: :data:`Codes`."""
+
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found(Field):
+    """A value that is not public: which values there are has to be discovered. Its values: :class:`Named`."""
+
+
+@dataclass(frozen=True)
+class Words(Field):
+    """A set of hashed words, each in one of ``buckets``. Its values: :class:`Bags`."""
+
+    buckets: int = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """Values by name: row i has ``keys[codes[i]]``. ``keys`` are different and sorted, and each occurs."""
+
+    codes: Codes
+    keys: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Sets of buckets: row i has ``buckets[starts[i]:starts[i+1]]``, which are different and sorted; none is missing."""
+
+    starts: NDArray[np.int64]
+    buckets: Codes
+
+
+Values: TypeAlias = Any  # Floats, Codes, Named or Bags, as the field says
+
+
+@dataclass(frozen=True, eq=False)
+class FrameChunk:
+    """Some rows of a raw table: for each field the values of all rows. Labels are not part of it."""
+
+    fields: tuple[Field, ...]
+    values: tuple[Values, ...]
+    n_rows: int
+
+    sparse = True  # one kind of part: see Part of dpsk.data.rows
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def load(self) -> FrameChunk:
+        """Return the chunk itself: it is in memory."""
+        return self
