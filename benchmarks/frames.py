@@ -30,10 +30,12 @@ INDICATORS = {"covtype": re.compile(r"(Wilderness_Area|Soil_Type)(\d+)"), "kddcu
 
 @dataclass(frozen=True)
 class Facts:
-    """What is taken as public: the ranges of numbers, and the lists of categories."""
+    """What is taken as public: the ranges of numbers, the lists of categories, and which columns have gaps."""
 
+    columns: tuple[str, ...]
     bounds: dict[str, tuple[float, float]]
     categories: dict[str, list[str]]
+    gaps: frozenset[str]
 
 
 def load_frame(name: str, folder: Path | None) -> tuple[pd.DataFrame, np.ndarray]:
@@ -65,7 +67,7 @@ def load_frame(name: str, folder: Path | None) -> tuple[pd.DataFrame, np.ndarray
 
 
 def facts_of(frame: pd.DataFrame) -> Facts:
-    """Return ranges and lists of a whole table; a column without entries has the range from 0 to 1."""
+    """Return the facts of a whole table; a column without entries has the range from 0 to 1."""
     bounds, categories = {}, {}
     for name, column in frame.items():
         known = column.dropna()
@@ -73,7 +75,8 @@ def facts_of(frame: pd.DataFrame) -> Facts:
             bounds[name] = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
         else:
             categories[name] = sorted(known.unique())
-    return Facts(bounds, categories)
+    gaps = frozenset(frame.columns[frame.isna().any()])
+    return Facts(tuple(frame.columns), bounds, categories, gaps)
 
 
 def _csv(folder: Path, file: str, **reading) -> pd.DataFrame:
