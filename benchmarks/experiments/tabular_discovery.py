@@ -93,4 +93,4 @@ def line(row: Row) -> list[str]:
     seen, fits, share = int(row["any"]), int(row["fits"]), float(row["promised"])
     chance = float(binom.sf(seen - 1, fits, share))
     about = [row[field] for field in (*TABLE.key, "country", "any")]
-    return [*about, f"{seen / fits:.2%}", f"{share:.3g}", f"{chance:.2g}"]
+    return [*about, f"{seen / fits:.2%}", f"{share:.3g}", f"{chance:.2g}" if chance > 1e-100 else "below 1e-100"]
