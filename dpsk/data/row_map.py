@@ -10,6 +10,7 @@ import numpy as np
 
 from ..mechanisms.samplers import Floats
 from .columns import Columns
+from .features import Features
 from .grid import SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 
 LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
@@ -41,6 +42,7 @@ class RowMap:
     l2 norm (without that column) is above ``data_norm`` are scaled down to it, each on its own. With ``columns``, a map
     of the entries, all rows share one scale, and ``data_norm`` is not used. ``row_major`` keeps dense data row by row,
     so that batches are drawn several times faster, and not column by column, with products some percent faster.
+    ``features`` turn the fields of a raw table into columns first.
     """
 
     n_classes: int | None = None
@@ -48,6 +50,7 @@ class RowMap:
     data_norm: float | None = None
     columns: Columns | None = None
     row_major: bool = False
+    features: Features | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None and not 0 < self.data_norm < LARGEST_ENTRY:
@@ -69,8 +72,12 @@ class RowMap:
 
     @property
     def ranges(self) -> Floats | None:
-        """The ends of the columns, of shape (2, n_features), in the user's units."""
-        return None if self.columns is None else np.array([self.columns.low, self.columns.high])
+        """The ends of the columns, of shape (2, n_features), in the user's units; None for features: none lies beyond."""
+        return (
+            None
+            if self.columns is None or self.features is not None
+            else np.array([self.columns.low, self.columns.high])
+        )
 
     def in_user_units(self, w: Floats) -> tuple[Floats, Floats]:
         """Return coefficients, one row per score, and intercepts, for weights of shape (p,) or (p, K)."""
