@@ -22,7 +22,8 @@ X = np.random.default_rng(0).random((N, 3))
 Y = np.arange(N) % 2
 FRAME = pd.DataFrame(X, columns=["age", "income", "height"])
 WORDS = r"\((object|str|string)\)"  # Dask makes one of the other, and so does pandas 3
-ENCODE, DATES, TEXT = r"OneHotEncoder\(categories=", "days since a fixed one", r"X\.astype\("
+ENCODE = r"DPTabularClassifier.*OneHotEncoder\(categories="
+DATES, TEXT = "DPTabularClassifier.*days since a fixed one", r"DPTabularClassifier.*X\.astype\("
 
 
 def but(value, at=(7, 1)):

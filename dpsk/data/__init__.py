@@ -5,7 +5,8 @@ from .columns import Columns
 from .dask import DaskTable, is_dask, map_rows, require_table
 from .facts import Facts, Unknown, UnknownFact
 from .fields import FrameChunk
-from .frame_tables import FrameTable
+from .frame_tables import DaskFrameTable, FrameTable, UnreadBlock
+from .frames import frame_of
 from .kinds import Categories, Date, Kind, Number, Text
 from .private import Batch, Door, NoisyQuery, PrivateData, Query, Sealed, Statistic
 from .row_map import PublicShape, RowMap
@@ -16,9 +17,9 @@ from .stored import StoredRows
 from .tables import ArrayTable, Chunks, StoredTable, Table
 
 __all__ = [
-    "ArrayRows", "ArrayTable", "Batch", "Categories", "Chunk", "Chunks", "Columns", "Compact", "DaskTable", "Date",
-    "Door", "Facts", "FrameChunk", "FrameTable", "Kernel", "Kind", "NoisyQuery", "Number", "PrivateData",
-    "PublicShape", "Query", "RawChunk", "RawRows", "RowMap", "Rows", "Schema", "Sealed", "Statistic", "StoredRows",
-    "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "is_dask", "map_rows", "require_columns",
-    "require_table", "row_scores", "schema_of",
+    "ArrayRows", "ArrayTable", "Batch", "Categories", "Chunk", "Chunks", "Columns", "Compact", "DaskFrameTable",
+    "DaskTable", "Date", "Door", "Facts", "FrameChunk", "FrameTable", "Kernel", "Kind", "NoisyQuery", "Number",
+    "PrivateData", "PublicShape", "Query", "RawChunk", "RawRows", "RowMap", "Rows", "Schema", "Sealed", "Statistic",
+    "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "frame_of", "is_dask",
+    "map_rows", "require_columns", "require_table", "row_scores", "schema_of",
 ]  # fmt: skip

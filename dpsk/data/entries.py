@@ -181,6 +181,8 @@ def _quietly(read: Callable[[Any], Any], entry: Any) -> Any:
 def _plain(entry: Any) -> Plain | None:
     if isinstance(entry, str):
         return str.__str__(entry)
+    if isinstance(entry, np.datetime64 | np.timedelta64):  # before integers: NumPy counts lengths of time among them
+        return _of_numpy_time(entry)
     if isinstance(entry, int | np.integer | np.bool_):
         return int(entry)
     if isinstance(entry, float | np.floating):
@@ -189,17 +191,15 @@ def _plain(entry: Any) -> Plain | None:
         return repr(bytes(entry))
     if isinstance(entry, Decimal):
         return _of_decimal(entry)
-    if isinstance(entry, np.datetime64 | np.timedelta64):
-        return _of_numpy_time(entry)
     if isinstance(entry, date):
         return None if entry != entry else _of_date(entry)
     if isinstance(entry, timedelta):
-        return _some((entry // _MICROSECOND) / DAY)
+        return _some(float(entry // _MICROSECOND) / DAY)
     if isinstance(entry, time):
         since = timedelta(hours=entry.hour, minutes=entry.minute, seconds=entry.second, microseconds=entry.microsecond)
-        return (since // _MICROSECOND) / HOUR
-    named = isinstance(entry, UUID) or type(entry).__module__.startswith("pandas._libs.")  # intervals and periods
-    return str(entry) if named and entry == entry else None
+        return float(since // _MICROSECOND) / HOUR
+    of_pandas = type(entry).__module__.split(".")[0] == "pandas" and type(entry).__name__ in ("Interval", "Period")
+    return str(entry) if of_pandas or isinstance(entry, UUID) else None
 
 
 def _some(number: float) -> float | None:
@@ -225,7 +225,7 @@ def _of_numpy_time(entry: Any) -> Plain | None:
     if values.missing[0]:
         return None
     value = int(values.microseconds[0])
-    return value / DAY if isinstance(entry, np.timedelta64) else _EPOCH + timedelta(microseconds=value)
+    return float(value) / DAY if isinstance(entry, np.timedelta64) else _EPOCH + timedelta(microseconds=value)
 
 
 def _of_date(entry: date) -> datetime:

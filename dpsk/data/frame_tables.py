@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Integers
 from .arrays import require_rows
+from .dask import Check, DaskRows, DaskTable, checked_block
 from .fields import Bags, Field, Found, FrameChunk, Named, Values, Words
+from .frames import frame_of
 from .labels import as_labels
 from .row_map import PublicShape, RowMap
-from .rows import ChunkRows, Labels, Matrix, Part, Rows
+from .rows import Chunk, ChunkRows, Matrix, Part
 from .schema import Schema
 from .stored import Scratch, StoredRows, rounded
 from .tables import Table
@@ -32,34 +34,22 @@ class Blocks:
 
     parts: Sequence[Part]
     n_columns: int
-    on_disk: bool = False
 
     @property
-    def n_rows(self) -> int:
-        """The number of rows."""
-        return sum(map(len, self.parts))
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return sum(map(len, self.parts)), self.n_columns
 
     def raw(self) -> ChunkRows:
         """Return the rows as they were read: their chunks are FrameChunks."""
-        return ChunkRows(lambda: self.parts, raw_shape(self.n_rows, self.n_columns))
+        return ChunkRows(lambda: self.parts, _raw_shape(*self.shape))
 
-    def on_grid(self, y: Labels, how: RowMap) -> Rows:
-        """Return the features of the rows on the grid, with these labels."""
-        if self.on_disk:
-            return StoredRows(self._features(how), y, how, on_disk=True)
-        held, width = [], 0
-        for start, rows in rounded(self._features(how), y, how):
-            width = rows.n_features
-            for chunk in rows._chunks():
-                chunk.first += start
-                held.append(chunk)
-        return ChunkRows(lambda: held, how.of_shape(len(y), width))
-
-    def _features(self, how: RowMap) -> Iterator[Matrix]:
+    def features(self, how: RowMap) -> Iterator[Matrix]:
+        """Yield the features of the rows, some thousand rows at a time."""
         return (how.features.transform(part.load()) for part in self.parts)  # type: ignore[attr-defined]
 
 
-def raw_shape(n_rows: int, n_columns: int) -> PublicShape:
+def _raw_shape(n_rows: int, n_columns: int) -> PublicShape:
     """Return what is public about so many raw rows."""
     return PublicShape(n_rows, n_columns, n_columns, (1.0, math.sqrt(n_columns)))
 
@@ -81,7 +71,7 @@ def on_disk(schema: Schema, tables: Iterable[Any]) -> Blocks:
         kept = scratch.read()
     per_chunk = len(kept) // max(1, len(lengths))
     parts = [_InFile(schema.fields, kept[k * per_chunk :][:per_chunk], n) for k, n in enumerate(lengths)]
-    return Blocks(parts, len(schema.names), on_disk=True)
+    return Blocks(parts, len(schema.names))
 
 
 def _arrays(chunk: FrameChunk) -> Iterator[NDArray[Any]]:
@@ -131,15 +121,63 @@ def _values(field: Field, arrays: Iterator[NDArray[Any]]) -> Values:
 
 
 class FrameTable(Table):
-    """A raw table that was read, and its labels."""
+    """A raw table in memory, or in a temporary file, and its labels."""
 
-    def __init__(self, schema: Schema, blocks: Blocks, y: Any, classes: Any = None) -> None:
+    def __init__(self, schema: Schema, blocks: Blocks, y: Any, classes: Any = None, *, on_disk: bool = False) -> None:
         require_rows(len(y))
-        super().__init__((len(y), len(schema.names)), np.unique(y), classes, schema=schema)
-        self._blocks, self._labels = blocks, as_labels(self.classes, y)
+        super().__init__(blocks.shape, np.unique(y), classes, schema=schema)
+        self._blocks, self._labels, self._on_disk = blocks, as_labels(self.classes, y), on_disk
 
     def raw(self) -> ChunkRows:
         return self._blocks.raw()
 
-    def rows(self, how: RowMap) -> Rows:
-        return self._blocks.on_grid(self._labels, how)
+    def rows(self, how: RowMap) -> ChunkRows:
+        """Return the features of the rows on their grid; a block is forgotten when it was rounded."""
+        features = self._blocks.features(how)
+        if self._on_disk:
+            return StoredRows(features, self._labels, how, on_disk=True)
+        held, width = list[Chunk](), 0
+        for start, rows in rounded(features, self._labels, how):
+            width = rows.n_features
+            for chunk in rows._chunks():
+                chunk.first += start
+                held.append(chunk)
+        return ChunkRows(lambda: held, how.of_shape(len(self._labels), width))
+
+
+@dataclass(frozen=True, eq=False)
+class UnreadBlock:
+    """A block of a Dask collection, which is read where it is when its rows are needed."""
+
+    schema: Schema
+    X: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return frame_of(self.X).shape
+
+    def read(self) -> Blocks:
+        """Return its rows."""
+        return in_memory(self.schema, [self.X])
+
+
+class DaskFrameTable(DaskTable):
+    """A Dask DataFrame, or a Dask array, as a raw table. ``check`` returns an UnreadBlock and labels for a block."""
+
+    def raw(self) -> DaskRows:
+        return self._made(_raw_rows_of_block, _raw_shape(self.facts.n_rows, self.facts.n_features))
+
+    def rows(self, how: RowMap) -> DaskRows:
+        width = how.features.n_features  # type: ignore[attr-defined]
+        return self._made(_grid_rows_of_block, how.of_shape(self.facts.n_rows, width), self.classes, how)
+
+
+def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> ChunkRows:
+    block: UnreadBlock = checked_block(check, X, y, shape)[0]
+    return block.read().raw()
+
+
+def _grid_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int], classes: Any, how: RowMap) -> StoredRows:
+    block, y = checked_block(check, X, y, shape)
+    return StoredRows(block.read().features(how), as_labels(classes, y), how, on_disk=False)

@@ -51,7 +51,7 @@ def frame_of(X: Any) -> Frame:
         return _Pandas(X)
     if pyarrow is not None and isinstance(X, pyarrow.Table):
         return _Arrow(X)
-    if isinstance(X, np.ndarray) or (hasattr(X, "__array__") and not hasattr(X, "columns")):
+    if isinstance(X, np.ndarray) or (hasattr(X, "__array__") and not hasattr(type(X), "columns")):
         return _Array(X)
     if isinstance(X, list | tuple):
         raise ValueError(
@@ -62,7 +62,7 @@ def frame_of(X: Any) -> Frame:
 
 
 def _of_narwhals(X: Any) -> Frame:
-    if not hasattr(X, "columns"):
+    if not hasattr(type(X), "columns"):
         raise TypeError(f"X is of type {type(X).__name__}, but a DataFrame or an array with rows and columns is needed")
     try:
         import narwhals

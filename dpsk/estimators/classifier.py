@@ -26,9 +26,10 @@ from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
 from .documentation import documented
 from .nonprivate import minimise
+from .opening import open_table
 from .plan import Plan, doubts, plan_of
 from .progress import Progress
-from .validation import open_table, validated_rows
+from .validation import validated_rows
 
 
 def _require_verbose(name: str, value: Any) -> None:
