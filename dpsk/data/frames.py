@@ -134,8 +134,12 @@ class _Pandas(Frame):
     def __init__(self, X: Any) -> None:
         self._X, self.names, self.shape = X, tuple(X.columns), X.shape
 
+    @cached_property
+    def _dtypes(self) -> list[Any]:
+        return list(self._X.dtypes)
+
     def form(self, column: int) -> tuple[str | None, str]:
-        dtype = self._X.dtypes.iloc[column]
+        dtype = self._dtypes[column]
         name = str(dtype.name)  # str(dtype) may list categories
         if hasattr(dtype, "pyarrow_dtype"):
             return _arrow_form(dtype.pyarrow_dtype), name

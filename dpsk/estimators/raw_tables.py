@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import validate_data
 
+from .._sklearn_compat import with_names
 from ..data import Chunks, DaskFrameTable, FrameTable, Table, UnreadBlock, frame_of, is_dask, require_table, schema_of
 from ..data.fields import FrameChunk
 from ..data.frame_tables import in_memory, on_disk
@@ -42,7 +43,7 @@ def open_raw_table(estimator: Any, X: Any, y: Any, classes: Any, columns: Any) -
     at_least(2, n_rows, "sample")
     y = checked_labels(y)
     quietly("y", check_consistent_length, X, y)
-    quietly("X", validate_data, estimator, X, skip_check_array=True)
+    quietly("X", validate_data, estimator, _columns(X), skip_check_array=True)
     if is_mapped(X):
         return FrameTable(schema, on_disk(schema, [np.asarray(X)]), y, classes, on_disk=True)
     return FrameTable(schema, in_memory(schema, [X]), y, classes)
@@ -54,8 +55,13 @@ def raw_blocks(estimator: Any, schema: Schema, X: Any) -> Iterator[FrameChunk]:
     The columns must be those of the fit, in their order. Their types may be others: what cannot be read is missing.
     """
     at_least(1, frame_of(X).shape[0], "sample")
-    quietly("X", validate_data, estimator, X, reset=False, skip_check_array=True)
+    quietly("X", validate_data, estimator, _columns(X), reset=False, skip_check_array=True)
     return schema.blocks(X)
+
+
+def _columns(X: Any) -> Any:
+    frame = frame_of(X)
+    return with_names(X, frame.names, frame.shape)
 
 
 def _require_labels(estimator: Any, y: Any) -> None:
@@ -73,7 +79,7 @@ def _of_chunks(estimator: Any, chunks: Chunks, y: Any, classes: Any, columns: An
     def tables() -> Iterator[Any]:
         for X, chunk_y in chain([first], pairs):
             require_one_source_of_labels(y, chunk_y)
-            require_same_columns(estimator, X, first=not labels)
+            require_same_columns(estimator, _columns(X), first=not labels)
             labels.append(None if chunk_y is None else checked_labels(chunk_y))
             if chunk_y is not None:
                 quietly("y", check_consistent_length, X, chunk_y)
