@@ -1,10 +1,11 @@
 """Data of a fit, opened: checked once, and known as a table wherever they are."""
 
+from dataclasses import replace
 from typing import Any
 
 from ..data import ArrayTable, Chunks, Table, is_dask
 from .raw_tables import open_raw_table
-from .validation import dask_table, is_mapped, stored_table, validated
+from .validation import dask_table, is_mapped, names_of, stored_table, validated
 
 
 def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool = False, columns: Any = None) -> Table:
@@ -15,6 +16,12 @@ def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool 
     """
     if in_memory and (is_dask(X) or isinstance(X, Chunks)):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+    table = _opened(estimator, X, y, classes, in_memory, columns)
+    table.facts = replace(table.facts, names=names_of(estimator))
+    return table
+
+
+def _opened(estimator: Any, X: Any, y: Any, classes: Any, in_memory: bool, columns: Any) -> Table:
     if columns is not None:
         return open_raw_table(estimator, X, y, classes, columns)
     if is_dask(X):

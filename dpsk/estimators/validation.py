@@ -116,6 +116,12 @@ def quietly(name: str, check: Callable[..., Any], *args: Any, **options: Any) ->
     raise refused  # here, where the original with its values is not attached to it
 
 
+def names_of(estimator: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that an estimator was given, None where they have none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(names)
+
+
 def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     """Return rows and labels in memory as ``fit`` needs them."""
     if is_dask(X):
