@@ -26,9 +26,10 @@ from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
 from .documentation import documented
 from .nonprivate import minimise
+from .opening import open_table
 from .plan import Plan, doubts, plan_of
 from .progress import Progress
-from .validation import open_table, validated_rows
+from .validation import validated_rows
 
 
 def _require_verbose(name: str, value: Any) -> None:
@@ -53,10 +54,10 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, in the units
         that are fitted, so ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
-    bounds : pair of numbers or arrays, or None
-        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``, not a list of pairs;
-        values beyond are clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on
-        finding ranges.
+    bounds : pair of numbers or arrays, dict, or None
+        Public lower and upper bounds of the columns: ``(0, 1)`` for all, ``(lows, highs)``, not a list of pairs, or by
+        name, ``{"age": (0, 120), ...}``, for every column of a DataFrame. Values beyond are clipped, and columns are
+        fitted in units of their bounds. With bounds nothing is spent on finding ranges.
     standardize : {"private", None}
         "private" spends a part of the budget on means and standard deviations of the columns (and, without
         ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
