@@ -154,6 +154,39 @@ def test_a_list_of_kinds_follows_from_dtypes():
     assert "flag" not in {field.name for field in schema_of(frame, {"flag": None}).fields}
 
 
+def test_rows_in_a_list_have_no_types():
+    schema = schema_of([["1", 2], [3.5, "x"]])
+    assert schema.kinds == (Number(), Number())
+    assert np.array_equal(np.stack(schema.read([["1", 2], [3.5, "x"]]).values), [[1, 3.5], [2, np.nan]], equal_nan=True)
+    assert schema_of([[1, "a"]], {"x1": Categories(["a"])}).kinds == (Number(), Categories(["a"]))
+    X = np.random.default_rng(0).normal(size=(5, 2))
+    assert_same(schema_of(X).read(X), schema_of(X.tolist()).read(X.tolist()))
+
+
+def test_columns_that_hold_nothing():
+    nothing = [None, None]
+    for frame in (pd.DataFrame({"a": nothing}), pl.DataFrame({"a": nothing}), pa.table({"a": nothing})):
+        schema = schema_of(frame)
+        assert schema.kinds == (Categories(),)
+        (named,) = schema.read(frame).values
+        assert named.codes.tolist() == [-1, -1]
+        assert list(named.keys) == []
+    assert np.isnan(schema_of(frame, {"a": Number()}).read(frame).values[0]).all()
+
+
+def test_types_that_are_rare():
+    sparse = pd.DataFrame({"a": pd.arrays.SparseArray([0.0, 1.5, np.nan])})
+    wide = pl.DataFrame({"a": pl.Series([0, 2**100, None], dtype=pl.Int128)})
+    pieces = pa.table({"a": pa.chunked_array([[0], [7, None]])})
+    half = pd.DataFrame({"a": np.array([0, 0.5, np.nan], np.float16)})
+    for frame, second in ((sparse, 1.5), (wide, 2.0**100), (pieces, 7), (half, 0.5)):
+        (values,) = schema_of(frame).read(frame).values
+        assert values.dtype == np.float64
+        assert np.array_equal(values, [0, second, np.nan], equal_nan=True)
+    (named,) = schema_of(wide, {"a": Categories()}).read(wide).values
+    assert list(named.keys) == ["0", str(2**100)]
+
+
 def test_a_pandas_category_lists_no_values():
     """Its list is not public: a value that does not occur leaves no trace."""
     frame = pd.DataFrame({"job": pd.Categorical(["b", "a", "b"], categories=["a", "b", "secret"])})
@@ -223,7 +256,8 @@ BAD = [
     (pd.DataFrame({"a": [1]}), ["a"], r"columns=\['a'\] must be 'auto' or a dict"),
     (np.ones(3), {}, "Expected 2D array, got 1D array instead. Reshape your data"),
     (pd.Series([1.0]), {}, "Expected 2D array, got 1D"),
-    ([[1, 2]], {}, "X is a list: .* Give a DataFrame"),
+    ([[1, 2], [3]], {}, "Expected 2D array, got 1D array"),
+    ([1, 2], {}, "Expected 2D array, got 1D array"),
     (np.ones((2, 2), complex), {}, "Complex data not supported"),
     (pl.LazyFrame({"a": [1]}), {}, r"X is of type LazyFrame, which is no DataFrame in memory: call collect\(\)"),
     ("text", {}, "X is of type str, but a DataFrame or an array"),
@@ -429,7 +463,7 @@ def test_memory_mapped_arrays(tmp_path):
         (pd.DataFrame({"a": [1, 2]}), None, "requires y to be passed"),
         (pd.DataFrame({"a": [1, 2]}), [1, 2, 3], "X and y: Found input variables with inconsistent numbers"),
         (pd.DataFrame({"a": [1]}), [1], r"Found array with 1 sample\(s\) while a minimum of 2 is required"),
-        (np.empty((3, 0)), [1, 0, 1], r"columns leaves out every|Found array with 0 feature\(s\)"),
+        (np.empty((3, 0)), [1, 0, 1], r"Found array with 0 feature\(s\) \(shape=\(3, 0\)\) while a minimum of 1"),
         (pd.DataFrame([[1, 2]] * 3, columns=[0, "a"]), [1, 0, 1], "Feature names are only supported"),
         (pd.DataFrame({"a": [1, 2]}), ["u", None], "y contains NaN or None"),
     ],

@@ -21,12 +21,14 @@ from .entries import Distinct, Entries, Moments, Numbers, days, distinct, hours,
 
 _FORMS = {"b": "bool", "i": "number", "u": "number", "f": "number", "M": "moment", "m": "span"}
 _FORMS |= {"O": "text", "U": "text"}
+_BEYOND_NUMPY = ("Decimal", "Int128", "UInt128")  # types of numbers that NumPy does not have
 
 
 class Frame(ABC):
-    """A table of rows and columns. ``names`` is None where columns have none."""
+    """A table of rows and columns. ``names`` is None where columns have none, ``typed`` whether they have types."""
 
     names: tuple[Any, ...] | None = None
+    typed = True
     shape: tuple[int, int]
 
     @abstractmethod
@@ -54,10 +56,7 @@ def frame_of(X: Any) -> Frame:
     if isinstance(X, np.ndarray) or (hasattr(X, "__array__") and not hasattr(type(X), "columns")):
         return _Array(X)
     if isinstance(X, list | tuple):
-        raise ValueError(
-            f"X is a {type(X).__name__}: whether its columns are numbers or text would depend on rows. Give a "
-            "DataFrame, or an array: np.asarray(X)"
-        )
+        return _List(X)
     return _of_narwhals(X)
 
 
@@ -98,6 +97,19 @@ class _Array(Frame):
 
     def entries(self, column: int) -> Entries:
         return _of_array(self._X[:, column])
+
+
+class _List(_Array):
+    """Rows in a list, which says nothing of types: NumPy would read them off the rows."""
+
+    typed = False
+
+    def __init__(self, X: Any) -> None:
+        try:
+            X = np.array(X, dtype=object)
+        except ValueError:
+            X = np.empty(0, dtype=object)
+        super().__init__(X)
 
 
 def _of_array(values: NDArray[Any]) -> Entries:
@@ -258,8 +270,10 @@ class _Narwhals(Frame):
         self._X, self.names, self.shape = X, tuple(X.columns), X.shape
 
     def form(self, column: int) -> tuple[str | None, str]:
-        dtype = self._X[:, column].dtype
-        return _narwhals_form(dtype), type(dtype).__name__
+        series = self._X[:, column]
+        form, name = _narwhals_form(series.dtype), type(series.dtype).__name__
+        empty = str(getattr(series.to_native(), "dtype", "")) == "Null"  # a column of polars that holds nothing
+        return ("text" if empty else form), name
 
     def rows(self, rows: slice) -> Frame:
         return _Narwhals(self._X[rows])
@@ -290,7 +304,7 @@ def _of_narwhals_series(series: Any) -> Entries:
 
     dtype = series.dtype
     form = _narwhals_form(dtype)
-    if form == "text" or isinstance(dtype, nw.Decimal):
+    if form == "text" or type(dtype).__name__ in _BEYOND_NUMPY:
         if isinstance(dtype, nw.Categorical | nw.Enum):
             series = series.cast(nw.String)
         return distinct(series.to_list())

@@ -82,10 +82,13 @@ def require_columns(name: str, columns: Any) -> None:
 def schema_of(X: Any, columns: Any = "auto", *, declared: bool = False) -> Schema:
     """Return the schema of a table: kinds from ``columns``, or from the types of its columns where these say nothing.
 
-    ``declared`` asks for every column to be in ``columns``, for tables whose types may depend on rows.
+    Rows in a list have no types: their columns are numbers, unless they are declared. ``declared`` asks for every
+    column to be in ``columns``, for tables whose types may depend on rows.
     """
     require_columns("columns", columns)
     frame = frame_of(X)
+    if not frame.shape[1]:
+        raise ValueError(f"Found array with 0 feature(s) (shape={frame.shape}) while a minimum of 1 is required.")
     names = tuple(range(frame.shape[1])) if frame.names is None else frame.names
     refuse_duplicates(names)
     asked: dict[Any, Any] = {} if isinstance(columns, str) else dict(columns)
@@ -147,6 +150,8 @@ def _kind_of(frame: Frame, column: int, name: str, asked: Kind | str | None) -> 
     """Return the kind of a column; raise ValueError if its type says that it cannot be read so."""
     if asked is None:
         return None
+    if asked == "auto" and not frame.typed:
+        return Number()
     form, type_name = frame.form(column)
     if isinstance(asked, Kind):
         if form not in asked.forms:

@@ -38,8 +38,7 @@ def open_raw_table(estimator: Any, X: Any, y: Any, classes: Any, columns: Any) -
         return _on_dask(estimator, X, y, classes, columns)
     schema = schema_of(X, columns)
     _require_labels(estimator, y)
-    n_rows, n_columns = frame_of(X).shape
-    at_least(1, n_columns, "feature")
+    n_rows, _ = frame_of(X).shape
     at_least(2, n_rows, "sample")
     y = checked_labels(y)
     quietly("y", check_consistent_length, X, y)
