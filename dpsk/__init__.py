@@ -10,6 +10,7 @@ from .estimators import (
     DPLogisticRegression,
     DPSecondOrderClassifier,
     DPSGDClassifier,
+    DPTabularClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
@@ -20,7 +21,7 @@ from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLed
 __all__ = [
     "DPAGDSVC", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
-    "Date", "LedgerError", "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier",
+    "DPTabularClassifier",     "Date", "LedgerError", "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier",
     "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent",
     "PrivateSearchCV", "Text", "private_score", "search_cost",
 ]  # fmt: skip

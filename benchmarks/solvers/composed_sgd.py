@@ -18,7 +18,7 @@ from ..inside import (
     LinearEncoding,
     LossNamed,
     Plan,
-    PrivateClassifier,
+    NumericClassifier,
     Sampling,
     conversions,
     l2_of,
@@ -126,7 +126,7 @@ class AllMoments(MomentsAccountant):
     moments = (*range(1, 33), *(int(32 * 1.15**i) for i in range(1, 42)))
 
 
-class _ComposedSGD(PrivateClassifier):
+class _ComposedSGD(NumericClassifier):
     """DP-SGD on batches of sqrt(n) rows on average; subclasses say how they add up."""
 
     loss: str = "log_loss"

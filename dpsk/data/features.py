@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
 from .fields import FrameChunk, Named
+from .schema import Schema
 
 NOTHING = -1
 """The column of a slot that a row leaves empty."""
@@ -73,7 +74,7 @@ class QuantityFeatures(FieldFeatures):
 
     def entries(self, values: Floats) -> tuple[Integers, Floats]:
         n, k = len(values), len(self.knots)
-        absent, is_zero = np.isnan(values), values == 0
+        absent = np.isnan(values)
         x = np.where(absent, self.centre, values)
         columns, entries = [np.zeros(n, dtype=np.int64)], [(np.clip(x, self.low, self.high) - self.centre) / self.width]
         if k:
@@ -153,8 +154,9 @@ class WordFeatures(FieldFeatures):
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """The features of all fields, one after the other."""
+    """The features of all fields of a raw table with this schema, one after the other."""
 
+    schema: Schema
     parts: tuple[FieldFeatures, ...]
 
     @cached_property

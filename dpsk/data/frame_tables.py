@@ -46,7 +46,7 @@ class Blocks:
 
     def features(self, how: RowMap) -> Iterator[Matrix]:
         """Yield the features of the rows, some thousand rows at a time."""
-        return (how.features.transform(part.load()) for part in self.parts)  # type: ignore[attr-defined]
+        return (how.features.transform(part.load()) for part in self.parts)
 
 
 def _raw_shape(n_rows: int, n_columns: int) -> PublicShape:
@@ -169,7 +169,7 @@ class DaskFrameTable(DaskTable):
         return self._made(_raw_rows_of_block, _raw_shape(self.facts.n_rows, self.facts.n_features))
 
     def rows(self, how: RowMap) -> DaskRows:
-        width = how.features.n_features  # type: ignore[attr-defined]
+        width = how.features.n_features
         return self._made(_grid_rows_of_block, how.of_shape(self.facts.n_rows, width), self.classes, how)
 
 

@@ -72,12 +72,8 @@ class RowMap:
 
     @property
     def ranges(self) -> Floats | None:
-        """The ends of the columns, of shape (2, n_features), in the user's units; None for features: none lies beyond."""
-        return (
-            None
-            if self.columns is None or self.features is not None
-            else np.array([self.columns.low, self.columns.high])
-        )
+        """The ends of the columns, of shape (2, n_features), in the user's units."""
+        return None if self.columns is None else np.array([self.columns.low, self.columns.high])
 
     def in_user_units(self, w: Floats) -> tuple[Floats, Floats]:
         """Return coefficients, one row per score, and intercepts, for weights of shape (p,) or (p, K)."""

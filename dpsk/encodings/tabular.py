@@ -111,7 +111,7 @@ class TabularEncoding(Encoding):
             counted(field, at, counts[at], edges.get(at), n_knots=schedule.n_knots, n_rows=n, noise=noise)
             for at, field in enumerate(fields)
         ]
-        features = Features(tuple(field.features for field in found))
+        features = Features(table.facts.schema, tuple(field.features for field in found))
         mean = np.concatenate([field.sums for field in found]) / n
         square = np.concatenate([field.squares for field in found]) / n
         columns = _standardised(np.clip(mean, -1, 1), square, noise / n, centred=bool(self.fit_intercept))
@@ -131,7 +131,7 @@ def currency_for(facts: Facts, epsilon: float, delta: float, adjacency: str) -> 
 
 
 def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:
-    """Return the ends of the bins of each quantity: even within public bounds, or of even mass as far as can be seen."""
+    """Return the ends of bins of each quantity that hold about as many rows each, as far as can be seen."""
     quantities = {at: field for at, field in enumerate(fields) if isinstance(field, Quantity)}
     if not quantities:
         return {}

@@ -1,11 +1,12 @@
 """Data of a fit, opened: checked once, and known as a table wherever they are."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from ..data import ArrayTable, Chunks, Table, is_dask
-from .raw_tables import open_raw_table
-from .validation import dask_table, is_mapped, names_of, stored_table, validated
+from .raw_tables import open_raw_table, raw_blocks
+from .validation import dask_table, is_mapped, names_of, stored_table, validated, validated_rows
 
 
 def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool = False, columns: Any = None) -> Table:
@@ -19,6 +20,16 @@ def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool 
     table = _opened(estimator, X, y, classes, in_memory, columns)
     table.facts = replace(table.facts, names=names_of(estimator))
     return table
+
+
+def rows_for(model: Any, X: Any) -> Iterator[Any]:
+    """Yield the rows of a table in memory as a fitted model scores them: numbers, or the features of a raw table."""
+    if model.columns is None:
+        yield validated_rows(model, X)
+        return
+    features = model.encoder_.features
+    for chunk in raw_blocks(model, features.schema, X):
+        yield features.transform(chunk)
 
 
 def _opened(estimator: Any, X: Any, y: Any, classes: Any, in_memory: bool, columns: Any) -> Table:

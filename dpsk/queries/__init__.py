@@ -9,6 +9,6 @@ from .moments import Moments
 from .outcomes import Outcomes
 
 __all__ = [
-    "ArmijoGains", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments", "Outcomes", "Positions", "RowNorms",
-    "Successes",
+    "ArmijoGains", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments", "Outcomes", "Positions",
+    "RowNorms", "Successes",
 ]  # fmt: skip
