@@ -22,7 +22,7 @@ from ..inside import (
     Sampling,
     conversions,
     l2_of,
-    single_row_only,
+    require_single_row,
     with_parameters_of,
 )
 
@@ -59,8 +59,9 @@ class EqualSteps:
     def rho(self, limit: float) -> None:
         return None
 
-    def for_group(self, limit: float, size: int) -> float:
-        return single_row_only(limit, size, "a number of sampled steps", "sampling_rate=1.0")
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        require_single_row(size, "a number of sampled steps", "sampling_rate=1.0")
+        return self.epsilon(limit, delta)
 
     @classmethod
     @lru_cache(maxsize=256)
