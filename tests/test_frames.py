@@ -501,7 +501,7 @@ def test_columns_whose_names_are_numbers_are_not_confused_either():
     table, estimator = opened(frame, [0, 1], {1: Categories(), 2: Number(0, 5)})
     assert table.facts.names is None
     assert [field.name for field in table.facts.schema.fields] == ["2", "1"]
-    with pytest.raises(ValueError, match="X has the columns 1, 2, but .* in this order, '2', '1'"):
+    with pytest.raises(ValueError, match=r"X has the columns 1, 2, but .* in this order, '2', '1'"):
         list(raw_blocks(estimator, table.facts.schema, frame[[1, 2]]))
 
 
