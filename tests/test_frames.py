@@ -495,6 +495,16 @@ def test_predictions_read_the_columns_of_the_fit(frame, monkeypatch):
                 raw_blocks(estimator, schema, other)
 
 
+def test_columns_whose_names_are_numbers_are_not_confused_either():
+    """scikit-learn compares names that are text only."""
+    frame = pd.DataFrame({2: [1, 2], 1: ["a", "b"]})
+    table, estimator = opened(frame, [0, 1], {1: Categories(), 2: Number(0, 5)})
+    assert table.facts.names is None
+    assert [field.name for field in table.facts.schema.fields] == ["2", "1"]
+    with pytest.raises(ValueError, match=r"X has the columns 1, 2, but .* in this order, '2', '1'"):
+        list(raw_blocks(estimator, table.facts.schema, frame[[1, 2]]))
+
+
 def test_facts_that_are_not_known_yet():
     with pytest.raises(UnknownFact, match="columns"):
         _ = Unknown().schema

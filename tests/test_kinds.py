@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import sys
 import warnings
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -254,3 +255,13 @@ def test_kinds_are_values(kind):
         assert hash(twin) == hash(kind)
         assert repr(twin) == repr(kind)
     assert len(read_before) == len(kind.fields("x", 0))
+
+
+def test_integers_that_python_will_not_write_have_a_name_too():
+    limit = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        keys = read(Categories(), [10**600, 10**5000, -(10**5000), 1]).keys
+    finally:
+        sys.set_int_max_str_digits(limit)
+    assert sorted(keys) == sorted(["1", str(10**600), hex(10**5000), hex(-(10**5000))])

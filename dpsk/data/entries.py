@@ -29,7 +29,7 @@ _EPOCH, _MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
 _MULTIPLES = {"W": 7 * DAY, "D": DAY, "h": HOUR, "m": 60_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 _PARTS = {"ns": 10**3, "ps": 10**6, "fs": 10**9, "as": 10**12}
 _LATEST = 2**62  # microseconds; beyond, clipped
-_LONGEST_INTEGER = 10_000  # bits; Python refuses to write some longer ones in decimals
+_LONGEST_INTEGER = 2_000  # bits; Python may be told to refuse to write longer ones in decimals
 
 
 class Entries(ABC):

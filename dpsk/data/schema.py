@@ -55,6 +55,11 @@ class Schema:
         frame = frame_of(X)
         if frame.shape[1] != len(self.names):
             raise ValueError(f"X has {frame.shape[1]} columns, but the schema has {len(self.names)}")
+        if self.named and frame.names is not None and tuple(map(str, frame.names)) != self.names:
+            raise ValueError(
+                f"X has the columns {_listed(frame.names)}, but those of the schema are, in this order, "
+                f"{_listed(self.names)}"
+            )
         return frame
 
     def _read(self, frame: Frame) -> FrameChunk:
