@@ -3,7 +3,7 @@
 from noisy_descent import NoisyDescent
 
 from dpsk.encodings import LinearEncoding
-from dpsk.estimators import LossNamed, Plan, NumericClassifier, Probabilities, l2_of, with_parameters_of
+from dpsk.estimators import LossNamed, NumericClassifier, Plan, Probabilities, l2_of, with_parameters_of
 from dpsk.objectives import Linear
 from dpsk.privacy import Budget, GaussianDP
 from dpsk.requirements import require_stable_steps

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
 from .fields import MISSING
-from .row_map import LARGEST_ENTRY
+from .grid import LARGEST_ENTRY
 
 Plain: TypeAlias = str | int | float | datetime
 Parse: TypeAlias = Callable[[str], datetime]

@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .arrays import one_per_place
 from .entries import Distinct, Entries, Moments, Numbers, days, distinct, hours, microseconds, of_codes, of_unit, plain
+from .sparse import one_per_place
 
 _FORMS = {"b": "bool", "i": "number", "u": "number", "f": "number", "M": "moment", "m": "span"}
 _FORMS |= {"O": "text", "U": "text"}

@@ -11,9 +11,7 @@ import numpy as np
 from ..mechanisms.samplers import Floats
 from .columns import Columns
 from .features import Features
-from .grid import SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
-
-LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
+from .grid import LARGEST_ENTRY, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@ from sklearn.utils import assert_all_finite, check_array, check_consistent_lengt
 from sklearn.utils.validation import validate_data
 
 from ..data import Chunks, DaskTable, StoredTable, is_dask, require_table
-from ..data.arrays import blocks_of, one_per_place
+from ..data.arrays import blocks_of
 from ..data.labels import all_labels
 from ..data.schema import refuse_duplicates
+from ..data.sparse import one_per_place
 from ..data.stored import Scratch, require_room
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
