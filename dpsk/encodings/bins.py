@@ -10,17 +10,18 @@ from ..mechanisms.samplers import Floats
 _RUNS = (1, 2, 4, 8)  # cells that are looked at together, because numbers may be spread thinly
 AROUND, LIKELY = 8, 1.5  # so near to others, a cell of so many standard deviations of the noise holds something
 FAINT = 2.5  # below so many, a bin may be empty
-FEW = 0.02  # of what was counted, which may lie outside the one bin that counts as all there is
+DOUBTED = 3.5  # from which on there is more than the one bin that holds most
+LEAST_SURE, EXPLAINED = 2.5, 0.7  # how sure a cell may be at the least, and the part of the rows that has to be found
 NEAR = 300.0  # knots that are nearer to one another than this part of their mean distance become one
 
 
-def seen(counts: Floats, noise: float, sure: float) -> NDArray[np.bool_]:
-    """Return which cells hold something: those in a run of 1, 2, 4 or 8 cells that noise hardly explains.
+def seen(counts: Floats, noise: float, sure: float, runs: tuple[int, ...] = _RUNS) -> NDArray[np.bool_]:
+    """Return which cells hold something: those in a run of so many cells that noise hardly explains.
 
     Cells that were found with a shorter run do not count for a longer one.
     """
     held, left = np.zeros(len(counts), dtype=bool), counts.astype(np.float64)
-    for run in _RUNS:
+    for run in runs:
         total = np.concatenate([[0.0], np.cumsum(left)])
         for start in np.flatnonzero(total[run:] - total[:-run] > max(sure * noise * math.sqrt(run), 1.5)):
             held[start : start + run] |= left[start : start + run] > (0 if run == 1 else noise)
@@ -28,17 +29,20 @@ def seen(counts: Floats, noise: float, sure: float) -> NDArray[np.bool_]:
     return held
 
 
-def filled(counts: Floats, noise: float) -> Floats:
+def filled(counts: Floats, noise: float, total: float) -> Floats:
     """Return the mass of each cell of a first look: 0 for cells of which noise may be all.
 
-    Far from all others a cell has to be surely filled, and near one that is it needs less.
+    A cell has to be surely filled, and near one that is it needs less. If that does not explain where ``total`` rows
+    are, about as many as have a number other than 0, cells need less, too.
     """
-    held = seen(counts, noise, 1 + math.sqrt(2 * math.log(len(_RUNS) * len(counts))))
-    if not held.any():  # most rows must be somewhere: the likeliest two octaves, or four
-        held = _likeliest(counts, noise)
-        return np.where(held, 1.0, 0.0)
-    near = np.convolve(held, np.ones(2 * AROUND + 1), mode="same") > 0
-    return np.where(held | (near & (counts > LIKELY * noise)), np.maximum(counts, 0), 0.0)
+    surest = 1 + math.sqrt(2 * math.log(len(_RUNS) * len(counts)))
+    for sure in np.linspace(surest, LEAST_SURE, 5):
+        held = seen(counts, noise, sure)
+        near = np.convolve(held, np.ones(2 * AROUND + 1), mode="same") > 0
+        mass = np.where(held | (near & (counts > LIKELY * noise)), np.maximum(counts, 0), 0.0)
+        if mass.sum() >= EXPLAINED * total:
+            break
+    return mass if mass.any() else np.where(_likeliest(counts, noise), 1.0, 0.0)
 
 
 def _likeliest(counts: Floats, noise: float) -> NDArray[np.bool_]:
@@ -90,8 +94,9 @@ def _quantiles(edges: Floats, mass: Floats, parts: Floats) -> Floats:
 
 def is_one_number(counts: Floats, noise: float) -> bool:
     """Return whether all that was counted may lie in one bin, as far as the noise lets us see."""
-    rest = counts.sum() - counts.max()
-    return bool(rest <= FAINT * noise * math.sqrt(len(counts)) + FEW * counts.sum())
+    rest = counts.copy()
+    rest[counts.argmax()] = 0.0
+    return not seen(rest, noise, DOUBTED, (*_RUNS, 16, 32)).any()
 
 
 def knots_of(edges: Floats, mass: Floats, n_knots: int, *, zero: bool) -> Floats:

@@ -142,7 +142,9 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
         counts = raw.release(raw.measure(query), mechanism)
         noise = deviation(mechanism, query.sensitivity(raw.adjacency)) * query.unit
         for at, line in zip(unknown, counts, strict=True):
-            edges[at] = even_bins(query.edges(), filled(line, noise), BINS)
+            numbers, none = line[:-1], line[-1]
+            total = raw.n_rows - none - numbers[len(query.ends)]  # those that are not 0
+            edges[at] = even_bins(query.edges(), filled(numbers, noise, total), BINS)
     closer = JointHistogram(
         quantities, edges, mechanism=share_of_noise(raw, schedule.share * schedule.closer), adjacency=raw.adjacency
     )

@@ -46,7 +46,7 @@ def joint_sensitivity(n_fields: int, adjacency: str) -> Sensitivity:
 
 
 class SignedMagnitudes(Query):
-    """Counts of numbers by sign and quarter octave, from 2^-20 to 2^40, with a cell for 0; one line per quantity.
+    """Counts of numbers by sign and quarter octave, from 2^-20 to 2^40, with cells for 0 and for none; a line each.
 
     Formal guarantee
     ----------------
@@ -65,7 +65,7 @@ class SignedMagnitudes(Query):
 
     @classmethod
     def edges(cls) -> Floats:
-        """Return the lower and upper ends of all cells, in order; that of 0 is between two edges of 0."""
+        """Return the ends of the cells of numbers, in order; that of 0 is between two edges of 0. The last is for none."""
         return np.concatenate([-cls.ends[::-1], [0.0, 0.0], cls.ends])
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
@@ -73,14 +73,15 @@ class SignedMagnitudes(Query):
 
     def __call__(self, chunk: FrameChunk) -> Integers:
         side = len(self.ends)
-        counts = np.zeros((len(self.fields), 2 * side + 1), dtype=np.int64)
+        counts = np.zeros((len(self.fields), 2 * side + 2), dtype=np.int64)
         for line, field in zip(counts, self.fields, strict=True):
             x = chunk.values[field]
+            line[-1] = np.count_nonzero(np.isnan(x))
             x = x[~np.isnan(x)]
             mantissa, exponent = octaves(np.abs(x))
             cell = 4 * (exponent.astype(np.int64) - 1 - self.lowest) + np.searchsorted(_QUARTERS, mantissa) + 1
             cell = np.where(x == 0, -1, np.clip(cell, 0, side - 1))
-            line += np.bincount(np.where(x < 0, side - 1 - cell, side + 1 + cell), minlength=len(line))
+            line[:-1] = np.bincount(np.where(x < 0, side - 1 - cell, side + 1 + cell), minlength=2 * side + 1)
         return counts * _ONE
 
 
