@@ -38,7 +38,7 @@ class Discovery:
     Parameters
     ----------
     failure : float
-        The part of delta that pays for it: for each row, with at most this probability a value that it alone has is shown.
+        The part of delta that pays for it: for each row, the probability that a value which it alone has is shown.
     columns : int
         In how many columns values are unknown. A row has at most one value in each.
     shift : float
