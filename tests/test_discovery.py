@@ -552,8 +552,8 @@ def report(delta=1e-6, discovery=PLANNED, **options):
 def test_a_report_names_the_part_of_delta_that_is_for_the_discovery():
     spent = report()
     sentence = (
-        "Of delta, 1e-07 is for the discovery of values: with at most this probability a value that only one row has "
-        "may appear in the model."
+        "Of delta, 1e-07 is for the discovery of values: for each row, with at most this probability a value that it "
+        "alone has appears in the model."
     )
     assert sentence in spent.statement()
     assert sentence in report(complete=False).statement()

@@ -38,7 +38,7 @@ class Discovery:
     Parameters
     ----------
     failure : float
-        The part of delta that pays for it: with at most this probability a value that only one row has is shown.
+        The part of delta that pays for it: for each row, the probability that a value which it alone has is shown.
     columns : int
         In how many columns values are unknown. A row has at most one value in each.
     shift : float
@@ -47,9 +47,10 @@ class Discovery:
     Formal guarantee
     ----------------
     (docs/guarantees.md, 4.12 and 4.13)
-    A value is shown if some row has it and its noisy count is at least :meth:`threshold`. Then the values that only one
-    row has, in all columns together, stay hidden with a probability of at least 1 - failure, and those that only a
-    group of rows has with a probability of at least 1 - :meth:`of_group`.
+    A value is shown if some row has it and its noisy count is at least :meth:`threshold`. Then the values that one row
+    alone has, in all columns together, stay hidden with a probability of at least 1 - failure, and those that one group
+    of rows alone has with a probability of at least 1 - :meth:`of_group`. (Of many rows with values of their own, one
+    or another is shown with up to so many times that probability.)
     """
 
     failure: float

@@ -178,8 +178,8 @@ class PrivacySpent:
         if self.discovery is None:
             return ""
         return (
-            f"Of delta, {round_up(self.discovery.failure, 3)} is for the discovery of values: with at most this "
-            "probability a value that only one row has may appear in the model. "
+            f"Of delta, {round_up(self.discovery.failure, 3)} is for the discovery of values: for each row, with "
+            "at most this probability a value that it alone has appears in the model. "
         )
 
     def _groups(self) -> str:

@@ -347,8 +347,8 @@ class PrivacyLedger:
         )
         if terms.reserve:
             text += (
-                f"Of delta, {round_up(terms.reserve, 3)} is for fits that discover values: with at most this "
-                "probability any of them shows a value that only one row has. "
+                f"Of delta, {round_up(terms.reserve, 3)} is for fits that discover values: for each row, with at most "
+                "this probability any of them shows a value that it alone has. "
             )
         if terms.disjoint:
             text += (
