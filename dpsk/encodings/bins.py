@@ -10,8 +10,9 @@ from ..mechanisms.samplers import Floats
 _RUNS = (1, 2, 4, 8)  # cells that are looked at together, because numbers may be spread thinly
 AROUND, LIKELY = 8, 1.5  # so near to others, a cell of so many standard deviations of the noise holds something
 FAINT = 2.5  # below so many, a bin may be empty
-DOUBTED = 3.5  # from which on there is more than the one bin that holds most
-LEAST_SURE, EXPLAINED = 2.5, 0.7  # how sure a cell may be at the least, and the part of the rows that has to be found
+DOUBTED = 2.8  # from which on there is more than the one bin that holds most
+LEAST_SURE, EXPLAINED = 3.0, 0.7  # how sure a cell may be at the least, and the part of the rows that has to be found
+MANY = 6.0  # standard deviations of the noise: fewer rows are not looked for among all magnitudes
 NEAR = 300.0  # knots that are nearer to one another than this part of their mean distance become one
 
 
@@ -36,13 +37,16 @@ def filled(counts: Floats, noise: float, total: float) -> Floats:
     are, about as many as have a number other than 0, cells need less, too.
     """
     surest = 1 + math.sqrt(2 * math.log(len(_RUNS) * len(counts)))
-    for sure in np.linspace(surest, LEAST_SURE, 5):
+    least = LEAST_SURE if total > MANY * noise else surest
+    for sure in np.linspace(surest, least, 5):
         held = seen(counts, noise, sure)
         near = np.convolve(held, np.ones(2 * AROUND + 1), mode="same") > 0
         mass = np.where(held | (near & (counts > LIKELY * noise)), np.maximum(counts, 0), 0.0)
         if mass.sum() >= EXPLAINED * total:
             break
-    return mass if mass.any() else np.where(_likeliest(counts, noise), 1.0, 0.0)
+    if not mass.any() and total > MANY * noise:
+        return np.where(_likeliest(counts, noise), 1.0, 0.0)
+    return mass
 
 
 def _likeliest(counts: Floats, noise: float) -> NDArray[np.bool_]:

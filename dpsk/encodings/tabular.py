@@ -28,11 +28,11 @@ from .encoding import Encoding
 from .field_features import counted, is_bounded
 
 FAILURE = 0.1  # of delta, for the discovery of values
-SHARE, LEAST_SHARE, MOST_SHARE = 0.1, 0.05, 0.25  # of the budget, at precision 1000: less where noise matters less
+SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 1000: less where noise matters less
 FIRST, MOST_FIRST, ROUGH = 0.2, 0.6, 300.0  # of that share, for the first look: more below this precision,
 CLOSER = 0.1  # where the closer look gets less than this
 KNOTS, FEWEST, MOST = 2.5, 4, 32  # the root of the precision by the first, within the others
-LINEAR = 50.0  # below this precision quantities are linear
+LINEAR = 20.0  # below this precision quantities are linear
 BINS = 64
 SCALE_POWER = 0.85
 
@@ -142,9 +142,9 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
         counts = raw.release(raw.measure(query), mechanism)
         noise = deviation(mechanism, query.sensitivity(raw.adjacency)) * query.unit
         for at, line in zip(unknown, counts, strict=True):
-            numbers, none = line[:-1], line[-1]
-            total = raw.n_rows - none - numbers[len(query.ends)]  # those that are not 0
-            edges[at] = even_bins(query.edges(), filled(numbers, noise, total), BINS)
+            numbers, zero, none = line[:-1].copy(), line[len(query.ends)], line[-1]
+            numbers[len(query.ends)] = 0.0
+            edges[at] = even_bins(query.edges(), filled(numbers, noise, raw.n_rows - zero - none), BINS)
     closer = JointHistogram(
         quantities, edges, mechanism=share_of_noise(raw, schedule.share * schedule.closer), adjacency=raw.adjacency
     )

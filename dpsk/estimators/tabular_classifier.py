@@ -13,7 +13,7 @@ from .classifier import PrivateClassifier
 from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
-REACH = 0.4  # of the descent, beside that for tables of numbers: hats overlap, and steps along their sums are long
+REACH = 0.5  # of the descent, beside that for tables of numbers: hats overlap, and steps along their sums are long
 
 
 class DPTabularClassifier(Probabilities, PrivateClassifier):
