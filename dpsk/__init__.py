@@ -1,6 +1,6 @@
 """Differentially private classifiers that are real scikit-learn estimators."""
 
-from .data import Chunks
+from .data import Categories, Chunks, Date, Number, Text
 from .estimators import (
     DPAGDSVC,
     DPAGDLogisticRegression,
@@ -10,6 +10,7 @@ from .estimators import (
     DPLogisticRegression,
     DPSecondOrderClassifier,
     DPSGDClassifier,
+    DPTabularClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
@@ -18,8 +19,9 @@ from .model_selection import PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
-    "DPAGDSVC", "BudgetExhausted", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
+    "DPAGDSVC", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
-    "LedgerError", "NotPrivateWarning", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
-    "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent", "PrivateSearchCV", "private_score", "search_cost",
+    "DPTabularClassifier",     "Date", "LedgerError", "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier",
+    "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent",
+    "PrivateSearchCV", "Text", "private_score", "search_cost",
 ]  # fmt: skip

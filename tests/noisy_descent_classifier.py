@@ -3,13 +3,13 @@
 from noisy_descent import NoisyDescent
 
 from dpsk.encodings import LinearEncoding
-from dpsk.estimators import LossNamed, Plan, PrivateClassifier, Probabilities, l2_of, with_parameters_of
+from dpsk.estimators import LossNamed, NumericClassifier, Plan, Probabilities, l2_of, with_parameters_of
 from dpsk.objectives import Linear
 from dpsk.privacy import Budget, GaussianDP
 from dpsk.requirements import require_stable_steps
 
 
-class NoisyDescentClassifier(Probabilities, PrivateClassifier):
+class NoisyDescentClassifier(Probabilities, NumericClassifier):
     """Logistic regression by plain noisy gradient descent, for two classes or more."""
 
     steps: int = 100

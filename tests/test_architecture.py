@@ -153,8 +153,8 @@ SEE_ROWS = [path for path in MODULES if room_of(path) in ("losses", "data", "que
 # NumPy's functions of which IEEE 754 fixes every bit: one rounding of an exact result, or none.
 EXACT = """
     abs absolute add ceil copysign divide equal fabs floor fmax fmin frexp greater greater_equal isfinite isinf isnan
-    ldexp less less_equal logical_and logical_not logical_or logical_xor maximum minimum multiply negative nextafter
-    not_equal rint sign signbit spacing sqrt square subtract trunc
+    isnat ldexp less less_equal logical_and logical_not logical_or logical_xor maximum minimum multiply negative
+    nextafter not_equal rint sign signbit spacing sqrt square subtract trunc
 """
 
 # Powers of public numbers, and of numbers of proposals; all others have a literal 2 as exponent, or only literals and

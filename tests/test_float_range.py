@@ -286,8 +286,9 @@ def test_sums_of_epsilons_are_exact_or_rounded_up():
     assert LaplaceThresholdCost(0.05, 0.025, 3).epsilon == 0.1
     assert sum_above(1.0, 5e-324) == math.nextafter(1.0, 2)
     assert sum_above(1e308, 1e308) == sum_above(1.0, math.inf) == math.inf
-    assert PureDP().for_group(0.1, 3) > 3 * mp.mpf(0.1)
-    assert PureDP().for_group(0.1, 3) == PureCost(PureDP().for_group(0.1, 3)).epsilon
+    of_three = PureDP().epsilon_for_group(0.1, 0.0, 3)
+    assert of_three > 3 * mp.mpf(0.1)
+    assert of_three == PureCost(of_three).epsilon
     for x in (mp.mpf(1) / 3, mp.mpf(10) ** -320):
         exact = above.__globals__["Fraction"](str(x))
         assert below(exact) <= exact <= above(exact)

@@ -9,8 +9,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from dpsk import DPAGDSVC, Chunks, DPLogisticRegression, DPSGDClassifier, OutputPerturbationSVC, PrivacyLedger
+from dpsk import (
+    DPAGDSVC,
+    Chunks,
+    DPGradientDescentClassifier,
+    DPLogisticRegression,
+    DPSGDClassifier,
+    OutputPerturbationSVC,
+    PrivacyLedger,
+    PrivateSearchCV,
+)
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
@@ -22,7 +32,8 @@ X = np.random.default_rng(0).random((N, 3))
 Y = np.arange(N) % 2
 FRAME = pd.DataFrame(X, columns=["age", "income", "height"])
 WORDS = r"\((object|str|string)\)"  # Dask makes one of the other, and so does pandas 3
-ENCODE, DATES, TEXT = r"OneHotEncoder\(categories=", "days since a fixed one", r"X\.astype\("
+ENCODE = r"DPTabularClassifier.*OneHotEncoder\(categories="
+DATES, TEXT = "DPTabularClassifier.*days since a fixed one", r"DPTabularClassifier.*X\.astype\("
 
 
 def but(value, at=(7, 1)):
@@ -92,7 +103,14 @@ PARAMETERS = {
     "delta=1": ({"delta": 1}, [r"\[0, 1\)", "below 1/"]),
     "delta=2.0": ({"delta": 2.0}, [r"\[0, 1\)", "below 1/"]),
     "delta=None": ({"delta": None}, [r"\[0, 1\)", "below 1/"]),
-    "bounds=[(0, 1), (0, 1), (0, 1)]": ({"bounds": [(0, 1)] * 3}, [BOUNDS, "one number per column"]),
+    "bounds=[(0, 1), (0, 1), (0, 1)]": (
+        {"bounds": [(0, 1)] * 3},
+        [BOUNDS, "one number per column", r"write bounds=\(\[0, 0, 0\], \[1, 1, 1\]\)"],
+    ),
+    "bounds={}": ({"bounds": {}}, ["name every column"]),
+    "bounds['age']=(5, 1)": ({"bounds": {"age": (5, 1)}}, [r"pair \(low, high\)", "low < high"]),
+    "bounds['age']='old'": ({"bounds": {"age": "old"}}, [r"pair \(low, high\)"]),
+    "bounds names columns": ({"bounds": {"age": (0, 1)}}, ["have no names", "DataFrame", r"\(lows, highs\)"]),
     "bounds=1": ({"bounds": 1}, [BOUNDS]),
     "bounds are given for 2 columns": ({"bounds": ([0, 0], [1, 1])}, ["X has 3"]),
     "alpha=-1": ({"alpha": -1}, [">= 0"]),
@@ -230,4 +248,57 @@ def test_a_pair_for_each_of_two_columns_is_not_taken_for_lows_and_highs():
     X, y = np.random.default_rng(0).uniform(size=(50, 2)), np.arange(50) % 2
     with pytest.raises(ValueError, match="It is read as"):
         DPLogisticRegression(bounds=[(0, 1), (0, 5)]).fit(X, y)
+    with pytest.raises(ValueError, match=r"write bounds=\(\[0, 0\], \[1, 5\]\), or name them"):
+        DPLogisticRegression(bounds=[(0, 1), (0, 5)]).fit(X, y)
     DPLogisticRegression(epsilon=100.0, bounds=[(0, 0), (1, 5)]).fit(X, y)
+
+
+def test_a_pair_per_column_is_shown_turned_round():
+    pairs = [(0, k) for k in range(1, 20)]
+    with pytest.raises(ValueError, match=r"write bounds=\(\[0, 0, 0, 0, 0, \.\.\.\], \[1, 2, 3, 4, 5, \.\.\.\]\)"):
+        DPLogisticRegression(bounds=pairs).fit(X, Y)
+    with pytest.raises(ValueError, match=r"not taken from the data$"):
+        DPLogisticRegression(bounds=[("a", 1)] * 3).fit(X, Y)
+
+
+def test_bounds_by_name_are_those_of_every_column_of_a_frame():
+    bounds = {"height": (-1, 3), "age": (0, 2), "income": (0.25, 1)}
+    named = DPLogisticRegression(epsilon=100.0, bounds=bounds, random_state=0)
+    expected = clone(named).set_params(bounds=([0, 0.25, -1], [2, 1, 3])).fit(FRAME, Y)
+    chunks = Chunks(lambda: [(FRAME[:30], Y[:30]), (FRAME[30:], Y[30:])])
+    on_dask = dd.from_pandas(FRAME, npartitions=2), dd.from_pandas(pd.Series(Y), npartitions=2)
+    for data in ((FRAME, Y), (chunks,), on_dask):
+        fitted = clone(named).fit(*data)
+        assert np.array_equal(fitted.coef_, expected.coef_)
+        assert np.array_equal(fitted.ranges_, [[0, 0.25, -1], [2, 1, 3]])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ({"age": (0, 2), "income": (0, 1)}, "bounds has no bounds for 'height'. Name every column"),
+        (
+            dict.fromkeys(["age", "income", "height", "size"], (0, 1)),
+            "bounds names columns that X does not have: 'size'",
+        ),
+        (dict.fromkeys(["Age", "income", "height"], (0, 1)), "no bounds for 'age' and names columns .* 'Age'. Name"),
+    ],
+)
+def test_bounds_by_name_that_are_not_those_of_the_columns(bounds, message):
+    refused = refused_fit(FRAME, Y, model=DPLogisticRegression(bounds=bounds))
+    assert re.search(message, str(refused.value))
+
+
+def test_bad_bounds_by_name_are_refused_before_the_data_are_touched():
+    class Untouchable:
+        def __getattr__(self, name):
+            raise AssertionError
+
+    with pytest.raises(ValueError, match=r"bounds\['age'\]=\(0, nan\)"):
+        DPLogisticRegression(bounds={"age": (0, np.nan)}).fit(Untouchable(), Y)
+
+
+def test_a_search_knows_bounds_by_name():
+    model = DPGradientDescentClassifier(bounds=dict.fromkeys(FRAME, (0, 1)))
+    search = PrivateSearchCV(model, {"alpha": [1e-3, 1e-2]}, epsilon=200.0, random_state=0).fit(FRAME, Y)
+    assert np.array_equal(search.best_estimator_.ranges_, [[0] * 3, [1] * 3])

@@ -339,9 +339,9 @@ def test_where_nothing_is_promised(budget):
         Budget(1e6, 0.5, currency, 2 * currency.least)
     assert currency.limit(1e6, budget.delta) < 2 * currency.least
     assert currency.rho(limit) is None
-    assert currency.for_group(limit, 1) == limit
+    assert currency.epsilon_for_group(limit, budget.delta, 1) == currency.epsilon(limit, budget.delta)
     with pytest.raises(ValueError, match="groups"):
-        currency.for_group(limit, 2)
+        currency.epsilon_for_group(limit, budget.delta, 2)
     with pytest.raises(ValueError, match="between 0 and epsilon"):
         ObjectiveDP.plan(1.0, 1e-6, 1.0, 1, replaced=False)
     with pytest.raises(ValueError, match="between 0 and 1"):

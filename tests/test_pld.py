@@ -93,10 +93,10 @@ def test_epsilon_and_delta_are_each_other_s_inverse():
 
 def test_groups_get_no_statement():
     plan = PlannedSteps(0.1, 5.0)
-    assert plan.for_group(7.0, 1) == 7.0
+    assert plan.epsilon_for_group(7.0, 1e-6, 1) == plan.epsilon(7.0, 1e-6)
     assert plan.rho(7.0) is None
     with pytest.raises(ValueError, match="groups"):
-        plan.for_group(7.0, 2)
+        plan.epsilon_for_group(7.0, 1e-6, 2)
 
 
 def test_an_epsilon_beyond_reach_is_refused():

@@ -134,7 +134,7 @@ def test_whether_text_can_be_read_as_numbers_is_not_tried(bad):
         text[slice(7, 8) if bad == "in one row" else slice(None)] = "unknown"
     frame = pd.DataFrame(X, columns=list("abc")).assign(d=text)
     found = told(DPLogisticRegression(), frame, np.arange(N) % 2)
-    assert re.match(r"ValueError: X has columns that are no numbers: 'd' \((object|str)\)\. Turn dates", found[0])
+    assert re.match(r"ValueError: X has columns that are no numbers: 'd' \((object|str)\)\. DPTabular", found[0])
 
 
 def test_memory_that_is_too_small_is_told_without_the_number_of_entries(monkeypatch):

@@ -376,7 +376,7 @@ def test_what_a_search_does_not_promise():
     budget = BestOf.budget(LAWS[0], 1.0, 1e-6, lambda e, d: Budget.of(e, d, currency=ZCDP()))
     assert budget.currency.rho(1.0) is None
     with pytest.raises(ValueError, match="no statement for groups"):
-        budget.currency.for_group(1.0, 2)
+        budget.currency.epsilon_for_group(1.0, 1e-6, 2)
     assert budget.currency.epsilon(1.0, 1e-9) == math.inf
     assert budget.currency.epsilon(1.0, 0.0) == math.inf
     for law, currency in ((LAWS[0], ZCDP()), (Poisson(3.0), PureDP())):

@@ -214,8 +214,8 @@ def test_a_reservation_ends_once(path):
     reservation = ledger.reserve(HALF, label="fit", adjacency="zero-out", private=True)
     reservation.end(None)
     before = ledger.remaining()
-    reservation._close(0.0)
-    reservation._close(1e-9)
+    reservation._close(0.0, 0.0)
+    reservation._close(1e-9, 0.0)
     assert ledger.remaining() == before
     assert before["rho"] == pytest.approx(float(ledger.terms().limit.main) - HALF.limit)
 

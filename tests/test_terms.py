@@ -58,7 +58,7 @@ def test_amounts_are_compared_in_both_parts():
 def test_under_basic_every_fit_counts_as_its_guarantee(currency):
     asked = budget(currency)
     assert terms().price(asked) == Amount(Fraction(1, 2), decimal(asked.delta))
-    assert terms().settled(asked, asked.limit / 2) == terms().price(asked), "basic never settles"
+    assert terms().settled(asked, asked.limit / 2, 0.0) == terms().price(asked), "basic never settles"
 
 
 def test_under_rho_what_has_a_rho_counts_as_it():
@@ -102,12 +102,12 @@ def test_the_amount_guarantees_what_the_fit_guarantees(currency, kept_in):
 def test_only_a_fit_in_the_same_currency_settles():
     zcdp, gaussian, pure = budget(ZCDP()), budget(GaussianDP()), budget(PureDP())
     part = zcdp.limit / 3
-    assert terms("rho").settled(zcdp, part) == Amount(decimal(part), Fraction(0))
-    assert terms("mu**2").settled(gaussian, gaussian.limit / 3).main == decimal(gaussian.limit / 3)
+    assert terms("rho").settled(zcdp, part, 0.0) == Amount(decimal(part), Fraction(0))
+    assert terms("mu**2").settled(gaussian, gaussian.limit / 3, 0.0).main == decimal(gaussian.limit / 3)
     for kept_in, other in (("rho", gaussian), ("rho", pure), ("mu**2", pure), ("basic", zcdp), ("basic", gaussian)):
-        assert terms(kept_in).settled(other, other.limit / 3) == terms(kept_in).price(other)
-    assert terms("rho").settled(zcdp, math.inf) == terms("rho").price(zcdp)
-    assert terms("rho").settled(zcdp, 2 * zcdp.limit) == terms("rho").price(zcdp)
+        assert terms(kept_in).settled(other, other.limit / 3, 0.0) == terms(kept_in).price(other)
+    assert terms("rho").settled(zcdp, math.inf, 0.0) == terms("rho").price(zcdp)
+    assert terms("rho").settled(zcdp, 2 * zcdp.limit, 0.0) == terms("rho").price(zcdp)
 
 
 def test_the_limit_is_what_the_currency_buys():

@@ -18,11 +18,11 @@ from ..inside import (
     LinearEncoding,
     LossNamed,
     Plan,
-    PrivateClassifier,
+    NumericClassifier,
     Sampling,
     conversions,
     l2_of,
-    single_row_only,
+    require_single_row,
     with_parameters_of,
 )
 
@@ -59,8 +59,9 @@ class EqualSteps:
     def rho(self, limit: float) -> None:
         return None
 
-    def for_group(self, limit: float, size: int) -> float:
-        return single_row_only(limit, size, "a number of sampled steps", "sampling_rate=1.0")
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        require_single_row(size, "a number of sampled steps", "sampling_rate=1.0")
+        return self.epsilon(limit, delta)
 
     @classmethod
     @lru_cache(maxsize=256)
@@ -126,7 +127,7 @@ class AllMoments(MomentsAccountant):
     moments = (*range(1, 33), *(int(32 * 1.15**i) for i in range(1, 42)))
 
 
-class _ComposedSGD(PrivateClassifier):
+class _ComposedSGD(NumericClassifier):
     """DP-SGD on batches of sqrt(n) rows on average; subclasses say how they add up."""
 
     loss: str = "log_loss"

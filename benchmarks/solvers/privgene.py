@@ -15,7 +15,7 @@ from ..inside import (
     LossNamed,
     MarginLoss,
     Plan,
-    PrivateClassifier,
+    NumericClassifier,
     PrivateData,
     Query,
     Sensitivity,
@@ -130,7 +130,7 @@ def spread(points: np.ndarray) -> float:
     return widest
 
 
-class PrivGeneClassifier(PrivateClassifier):
+class PrivGeneClassifier(NumericClassifier):
     """PrivGene for logistic regression or the linear SVM.
 
     Formal guarantee: epsilon-DP with ``delta=0``, as published. With a delta it is (epsilon, delta)-DP by zCDP, as in

@@ -12,9 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
-from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, SHORTEST_NORM, UNIT_BITS, octaves
-from .row_map import LARGEST_ENTRY, ColumnGrid, PublicShape, RowMap
+from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, LARGEST_ENTRY, SHORTEST_NORM, UNIT_BITS, octaves
+from .row_map import ColumnGrid, PublicShape, RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
+from .sparse import one_per_place
 
 _Order: TypeAlias = Literal["C", "F"]
 _GRID = 2.0**-UNIT_BITS
@@ -276,20 +277,6 @@ def _chunk_rows(X: Matrix) -> int:
     while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * X.shape[1] > _CHUNK_ENTRIES:
         rows //= 2
     return rows
-
-
-def one_per_place(X: Matrix) -> Matrix:
-    """Return a sparse matrix as CSR with one entry in each place. Entries for the same place are added in their order.
-
-    SciPy sorts all rows if one of them is not sorted, and then changes the order of entries for the same place. So one
-    row could decide how the entries of another row are rounded.
-    """
-    X = X if X.format == "coo" else X.tocsr()
-    if X.format == "csr" and X.has_canonical_format:
-        return X
-    X = X.tocoo()
-    order = np.lexsort((X.col, X.row))  # stable
-    return type(X)((X.data[order], (X.row[order], X.col[order])), shape=X.shape).tocsr()  # sorted: only adds
 
 
 def _few_rows(n_columns: int) -> int:

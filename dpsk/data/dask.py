@@ -21,6 +21,7 @@ from .arrays import RawRows, require_rows
 from .labels import all_labels, as_labels
 from .row_map import PublicShape, RowMap
 from .rows import Kernel, Labels, Matrix, Rows
+from .schema import Schema
 from .stored import StoredRows
 from .tables import Table
 
@@ -81,7 +82,7 @@ class DaskTable(Table):
     anything else; problems are returned rather than raised, because Dask logs what a failing task was given.
     """
 
-    def __init__(self, X: Any, y: Any, check: Check, classes: Any = None) -> None:
+    def __init__(self, X: Any, y: Any, check: Check, classes: Any = None, schema: Schema | None = None) -> None:
         import dask
 
         pairs = list(zip(*_aligned(X, y), strict=True))
@@ -97,7 +98,7 @@ class DaskTable(Table):
         n_rows = sum(n for n, _ in self._shapes)
         require_rows(n_rows)
         seen = np.unique(all_labels([labels for (n, _), labels in facts if n]))
-        super().__init__((n_rows, widths.pop()), seen, classes, remote=True)
+        super().__init__((n_rows, widths.pop()), seen, classes, remote=True, schema=schema)
 
     def raw(self) -> DaskRows:
         n, d = self.facts.n_rows, self.facts.n_features
@@ -170,7 +171,8 @@ def _facts(check: Check, X: Any, y: Any) -> tuple[tuple[int, int], NDArray[Any]]
     return X.shape, np.unique(y)
 
 
-def _checked(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> tuple[Matrix, Labels]:
+def checked_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> tuple[Matrix, Labels]:
+    """Return a block that was checked once more; raise ValueError if its shape has changed."""
     X, y = check(X, y)
     if X.shape != shape:
         raise ValueError(
@@ -180,11 +182,11 @@ def _checked(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> tuple[Matr
 
 
 def _raw_rows(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> RawRows:
-    return RawRows(_checked(check, X, y, shape)[0])
+    return RawRows(checked_block(check, X, y, shape)[0])
 
 
 def _grid_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], classes: Any, how: RowMap) -> StoredRows:
-    X, y = _checked(check, X, y, shape)
+    X, y = checked_block(check, X, y, shape)
     return StoredRows([X], as_labels(classes, y), how, on_disk=False)
 
 

@@ -3,15 +3,23 @@
 from dataclasses import dataclass
 from typing import NoReturn
 
+from .schema import Schema
+
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that is public about the data of a fit. ``remote``: rows may be in other processes, as with Dask."""
+    """Everything that is public about the data of a fit.
+
+    ``remote``: rows may be in other processes, as with Dask. ``schema`` tells the columns of a raw table; it is None
+    for a table of numbers. ``names`` are the names of the columns, None where they have none.
+    """
 
     n_rows: int
     n_features: int
     n_classes: int
     remote: bool = False
+    schema: Schema | None = None
+    names: tuple[str, ...] | None = None
 
     @property
     def n_scores(self) -> int | None:
@@ -28,6 +36,6 @@ class Unknown:
     """Facts before the data are seen: to read one raises UnknownFact."""
 
     def _refuse(self) -> NoReturn:
-        raise UnknownFact("the numbers of rows, columns and classes, and where rows are, are not known yet")
+        raise UnknownFact("the numbers of rows and classes, the columns, and where rows are, are not known yet")
 
-    n_rows = n_features = n_classes = remote = n_scores = property(_refuse)
+    n_rows = n_features = n_classes = remote = n_scores = schema = names = property(_refuse)

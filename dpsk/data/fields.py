@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..mechanisms.samplers import Integers
+
 MISSING, OTHER = -1, -2
 """Codes of entries without a value, and of values that a public list does not have."""
 
@@ -63,13 +65,46 @@ class Named:
     codes: Codes
     keys: Sequence[str]
 
+    def take(self, indices: Integers) -> Named:
+        """Return the values of some rows."""
+        return Named.of(self.codes[indices], self.keys)
+
+    @staticmethod
+    def of(codes: Codes, keys: Sequence[str]) -> Named:
+        """Return values by name, without the keys that do not occur."""
+        used, places = np.unique(codes, return_inverse=True)
+        there = used >= 0
+        renamed = np.where(there, np.cumsum(there) - 1, used).astype(np.int32)
+        return Named(renamed[places], [keys[code] for code in used[there].tolist()])
+
+    @staticmethod
+    def joined(parts: Sequence[Named]) -> Named:
+        """Return the values of all parts, row after row."""
+        keys = sorted({key for part in parts for key in part.keys})
+        place = {key: code for code, key in enumerate(keys)}
+        codes = [np.array([*(place[key] for key in part.keys), MISSING], np.int32)[part.codes] for part in parts]
+        return Named(np.concatenate(codes), keys)
+
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Sets of buckets: row i has ``buckets[starts[i]:starts[i+1]]``, which are different and sorted; none is missing."""
+    """Sets of buckets: row i has ``buckets[starts[i]:starts[i+1]]``, different and sorted. None is missing."""
 
     starts: NDArray[np.int64]
     buckets: Codes
+
+    def take(self, indices: Integers) -> Bags:
+        """Return the sets of some rows."""
+        lengths = np.diff(self.starts)[indices]
+        starts = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.arange(starts[-1]) + np.repeat(self.starts[indices] - starts[:-1], lengths)
+        return Bags(starts, self.buckets[places])
+
+    @staticmethod
+    def joined(parts: Sequence[Bags]) -> Bags:
+        """Return the sets of all parts, row after row."""
+        starts = np.cumsum(np.concatenate([[0], *(np.diff(part.starts) for part in parts)]))
+        return Bags(starts, np.concatenate([part.buckets for part in parts]))
 
 
 Values: TypeAlias = Any  # Floats, Codes, Named or Bags, as the field says
@@ -91,3 +126,15 @@ class FrameChunk:
     def load(self) -> FrameChunk:
         """Return the chunk itself: it is in memory."""
         return self
+
+    def take(self, indices: Integers) -> FrameChunk:
+        """Return a chunk of these rows."""
+        values = tuple(v[indices] if isinstance(v, np.ndarray) else v.take(indices) for v in self.values)
+        return FrameChunk(self.fields, values, len(indices))
+
+    @staticmethod
+    def joined(parts: Sequence[FrameChunk]) -> FrameChunk:
+        """Return a chunk of the rows of all parts."""
+        columns = zip(*(part.values for part in parts), strict=True)
+        values = [np.concatenate(c) if isinstance(c[0], np.ndarray) else type(c[0]).joined(c) for c in columns]
+        return FrameChunk(parts[0].fields, tuple(values), sum(map(len, parts)))

@@ -24,6 +24,7 @@ WEIGHT_BITS = 30
 CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)
 SHORTEST_NORM = 2.0**-5
 CENTRED_CHUNK_ROWS = int(2 * SHORTEST_NORM * CHUNK_ROWS)
+LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
 
 
 def check_clip(clip: float) -> float:

@@ -10,9 +10,8 @@ import numpy as np
 
 from ..mechanisms.samplers import Floats
 from .columns import Columns
-from .grid import SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
-
-LARGEST_ENTRY = 2.0**500  # beyond, clipped: products and squares of these are finite
+from .features import Features
+from .grid import LARGEST_ENTRY, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +40,7 @@ class RowMap:
     l2 norm (without that column) is above ``data_norm`` are scaled down to it, each on its own. With ``columns``, a map
     of the entries, all rows share one scale, and ``data_norm`` is not used. ``row_major`` keeps dense data row by row,
     so that batches are drawn several times faster, and not column by column, with products some percent faster.
+    ``features`` turn the fields of a raw table into columns first.
     """
 
     n_classes: int | None = None
@@ -48,6 +48,7 @@ class RowMap:
     data_norm: float | None = None
     columns: Columns | None = None
     row_major: bool = False
+    features: Features | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None and not 0 < self.data_norm < LARGEST_ENTRY:

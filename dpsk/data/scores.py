@@ -20,9 +20,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mechanisms.samplers import Floats
-from .arrays import one_per_place
-from .row_map import LARGEST_ENTRY
+from .grid import LARGEST_ENTRY
 from .rows import Matrix
+from .sparse import one_per_place
 
 _ENTRIES = 2**16  # of rows that are worked on at a time: they stay in cache
 _FEWEST_ROWS = 8  # a block of one row would be added in another order

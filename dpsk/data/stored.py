@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
@@ -149,18 +149,20 @@ class _Some:
 class StoredRows(ChunkRows):
     """Rows of blocks, rounded once as :class:`ArrayRows` rounds them and kept in single precision.
 
-    ``blocks``, arrays or CSR matrices, follow one another; memory-mapped ones are read a few thousand rows at a time.
+    ``blocks``, arrays or CSR matrices, follow one another and are asked for once; memory-mapped ones are read a few
+    thousand rows at a time.
     ``y`` holds the labels of all rows. ``on_disk`` keeps the rows in a temporary file; then only the scores of the rows
     take memory. Dense rows always lie side by side: they are written faster so, and multiplied as fast.
     """
 
-    def __init__(self, blocks: Sequence[Matrix], y: Labels, how: RowMap | None = None, *, on_disk: bool) -> None:
+    def __init__(self, blocks: Iterable[Matrix], y: Labels, how: RowMap | None = None, *, on_disk: bool) -> None:
         require_rows(len(y))
         how = replace(how or RowMap(), row_major=True)
-        kept, stored, count = list[NDArray[Any]](), list[_Stored](), 0
+        kept, stored, count, width = list[NDArray[Any]](), list[_Stored](), 0, 0
         with Scratch() if on_disk else nullcontext() as scratch:
             keep = kept.append if scratch is None else scratch.write
-            for start, rows in _rounded(blocks, np.asarray(y), how):
+            for start, rows in rounded(blocks, np.asarray(y), how):
+                width = rows.n_features
                 for chunk in rows._chunks():
                     arrays = _Stored.arrays(chunk)
                     stored.append(_Stored(chunk, start + chunk.first, kept, slice(count, count + len(arrays))))
@@ -171,10 +173,10 @@ class StoredRows(ChunkRows):
                 kept.extend(scratch.read())
         if not stored:
             raise ValueError("there are labels, but no blocks of rows")
-        super().__init__(lambda: stored, how.of_shape(len(y), blocks[0].shape[1]))
+        super().__init__(lambda: stored, how.of_shape(len(y), width))
 
 
-def _rounded(blocks: Sequence[Matrix], y: Labels, how: RowMap) -> Iterator[tuple[int, ArrayRows]]:
+def rounded(blocks: Iterable[Matrix], y: Labels, how: RowMap) -> Iterator[tuple[int, ArrayRows]]:
     """Yield the position of some rows and these rows on their grid, in order; by as many threads as joblib is told."""
 
     def pieces() -> Iterator[tuple[int, Matrix]]:

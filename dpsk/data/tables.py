@@ -12,6 +12,7 @@ from .facts import Facts
 from .labels import as_labels, known_classes
 from .row_map import RowMap
 from .rows import Matrix, Rows
+from .schema import Schema
 from .stored import StoredRows
 
 
@@ -68,12 +69,20 @@ class Table(ABC):
     """Checked rows and their labels, wherever they are.
 
     ``seen`` are the labels that occur, sorted; ``classes`` lists all that may occur, None for those seen. ``remote``
-    says that the rows are in other processes.
+    says that the rows are in other processes. ``schema`` tells the columns of a raw table.
     """
 
-    def __init__(self, shape: tuple[int, int], seen: NDArray[Any], classes: Any, *, remote: bool = False) -> None:
+    def __init__(
+        self,
+        shape: tuple[int, int],
+        seen: NDArray[Any],
+        classes: Any,
+        *,
+        remote: bool = False,
+        schema: Schema | None = None,
+    ) -> None:
         self.classes = known_classes(seen, classes)
-        self.facts = Facts(*shape, len(self.classes), remote)
+        self.facts = Facts(*shape, len(self.classes), remote, schema)
 
     @abstractmethod
     def raw(self) -> Rows:

@@ -1,5 +1,6 @@
 """The encoding of tables of numbers: columns as they are, within public bounds, or standardised with noise."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +12,20 @@ from ..requirements import checked, choice, flag, number
 from .encoding import Encoding
 from .standardization import find_ranges, standardise
 
+_LARGEST = 2.0**400  # of a bound
+_SHOWN = 5  # columns that an error names
+
 
 @dataclass(frozen=True, eq=False)
 class LinearEncoding(Encoding):
     """How columns of numbers are brought to the grid. What it learns from the rows it buys at the door of the fit.
 
-    ``bounds`` are public bounds of the columns. ``standardize="private"`` finds ranges (without bounds),
-    means and standard deviations with noise. The other parameters are those of :class:`~dpsk.data.RowMap`.
+    ``bounds`` are public bounds of the columns, in order or by name. ``standardize="private"`` finds ranges (without
+    bounds), means and standard deviations with noise. The other parameters are those of :class:`~dpsk.data.RowMap`.
     """
 
     fit_intercept: bool = flag(True)
-    bounds: Any = checked(None, lambda name, value: as_bounds(value))
+    bounds: Any = checked(None, lambda name, value: require_bounds(value))
     standardize: str | None = choice(None, "private")
     data_norm: float | None = number(None, open_low=True)
     row_major: bool = False
@@ -37,7 +41,7 @@ class LinearEncoding(Encoding):
     def require(self, facts: Facts) -> None:
         """Raise ValueError if this encoding is not for these data; called before any cost."""
         if self.bounds is not None:
-            low, _ = as_bounds(self.bounds)
+            low, _ = bounds_of_columns(self.bounds, facts)
             if low.ndim == 1 and len(low) != facts.n_features:
                 raise ValueError(f"bounds are given for {len(low)} columns, but X has {facts.n_features}")
 
@@ -45,7 +49,7 @@ class LinearEncoding(Encoding):
         """Return the map of rows onto the grid, after releases that find what is not public."""
         intercept, columns = bool(self.fit_intercept), None
         if self.bounds is not None:
-            low, high = as_bounds(self.bounds)
+            low, high = bounds_of_columns(self.bounds, table.facts)
             if not intercept:  # 0 has to stay where it is
                 low, high = np.minimum(low, 0), np.maximum(high, 0)
             columns = Columns.within(low, high, table.facts.n_features)
@@ -57,23 +61,78 @@ class LinearEncoding(Encoding):
         return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major)
 
 
+def require_bounds(bounds: Any) -> None:
+    """Raise ValueError unless these are bounds of columns in order, or by name."""
+    if not isinstance(bounds, Mapping):
+        as_bounds(bounds)
+        return
+    if not bounds:
+        raise ValueError("bounds={} must name every column: bounds={'age': (0, 120), ...}")
+    for name, pair in bounds.items():
+        try:
+            low, high = map(float, pair)
+            good = abs(low) < _LARGEST and abs(high) < _LARGEST and low < high
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            raise ValueError(f"bounds[{name!r}]={pair!r} must be a pair (low, high) of finite numbers with low < high")
+
+
+def bounds_of_columns(bounds: Any, facts: Facts) -> tuple[Floats, Floats]:
+    """Return lower and upper bounds in the order of the columns; raise ValueError unless names are those of columns."""
+    if not isinstance(bounds, Mapping):
+        return as_bounds(bounds)
+    if facts.names is None:
+        raise ValueError(
+            "bounds names columns, but the columns of X have no names: give X as a DataFrame, or bounds=(lows, highs)"
+        )
+    missing = [name for name in facts.names if name not in bounds]
+    unknown = [name for name in bounds if name not in facts.names]
+    if missing or unknown:
+        wrong = {"has no bounds for": missing, "names columns that X does not have:": unknown}
+        raise ValueError(
+            f"bounds {' and '.join(f'{what} {_listed(names)}' for what, names in wrong.items() if names)}. Name every "
+            "column of X once, bounds={'age': (0, 120), ...}"
+        )
+    low, high = np.array([bounds[name] for name in facts.names], dtype=np.float64).T
+    return low, high
+
+
 def as_bounds(bounds: Any) -> tuple[Floats, Floats]:
     """Return lower and upper bounds as arrays; raise ValueError unless they are finite numbers in order."""
     try:
         low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
         low, high = np.broadcast_arrays(low, high)
-        good = low.ndim <= 1 and (np.abs([low, high]) < 2.0**400).all() and (low <= high).all() and (low < high).any()
+        good = low.ndim <= 1 and (np.abs([low, high]) < _LARGEST).all() and (low <= high).all() and (low < high).any()
     except (TypeError, ValueError):
         good = False
     if not good:
         raise ValueError(
             f"bounds={bounds!r} must be None or a pair (low, high) of finite numbers, or of arrays with one number per "
             "column, (lows, highs), with low <= high, and low < high somewhere: public knowledge, not taken from the "
-            "data"
+            f"data{_turned_round(bounds)}"
         )
     if low.shape == (2,) and (low == high).any():
         raise ValueError(
             f"bounds={bounds!r} leaves one of two columns a single value. It is read as (lows, highs), one number per "
-            "column in each, and not as a pair per column. Turn it round, or drop a column that never changes"
+            f"column in each, and not as a pair per column. Drop a column that never changes{_turned_round(bounds)}"
         )
     return low, high
+
+
+def _turned_round(bounds: Any) -> str:
+    """Return how to write what may be a pair per column, as (lows, highs)."""
+    try:
+        lows, highs = np.array(bounds, dtype=np.float64).reshape(len(bounds), 2).T
+    except (TypeError, ValueError):
+        return ""
+    if not (lows <= highs).all():
+        return ""
+    more = ["..."] * (len(lows) > _SHOWN)
+    low, high = (", ".join([*(f"{end:g}" for end in ends[:_SHOWN]), *more]) for ends in (lows, highs))
+    return f". For a pair per column write bounds=([{low}], [{high}]), or name them: bounds={{'age': (0, 120), ...}}"
+
+
+def _listed(names: list[Any]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(repr, names[:_SHOWN])) + more

@@ -9,24 +9,15 @@ from typing import Any
 import numpy as np
 
 from ..data import Columns, PrivateData
-from ..mechanisms import Gaussian, Laplace
 from ..mechanisms.samplers import Floats
 from ..queries import Magnitudes, Moments, Positions
-from ..solvers.precision import share_of_noise, typical_norm
+from ..solvers.precision import deviation, share_of_noise, typical_norm
 
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
 SCALE_POWER = 0.85
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
-
-
-def _noise(query: Magnitudes | Moments, mechanism: Gaussian | Laplace, data: PrivateData) -> float:
-    """Return the standard deviation of the noise that a release will have, in the units of its values."""
-    sensitivity = query.sensitivity(data.adjacency)
-    if isinstance(mechanism, Laplace):
-        return math.sqrt(2) * sensitivity.l1 * query.unit / mechanism.epsilon
-    return sensitivity.l2 * query.unit / mechanism.mu
 
 
 def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
@@ -41,7 +32,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
     mechanism = share_of_noise(raw, RANGE_SHARE)
     magnitudes = Magnitudes(d, entries, norm=mechanism.norm)
-    noise = _noise(magnitudes, mechanism, raw)  # the same for positions
+    noise = deviation(mechanism, magnitudes.sensitivity(raw.adjacency)) * magnitudes.unit  # the same for positions
 
     counts = raw.release(raw.measure(magnitudes), mechanism)
     top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, n)
@@ -123,7 +114,7 @@ def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Column
     query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
     mechanism = share_of_noise(data, MOMENT_SHARE)
     moments = data.release(data.measure(query), mechanism) / n
-    noise = _noise(query, mechanism, data) / n
+    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
     mean, square = np.clip(moments[:d], -1, 1), moments[d:]
     mean[np.abs(mean) < 3 * noise] = 0  # many small errors would add up to one large common shift
     variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)

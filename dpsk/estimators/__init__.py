@@ -6,6 +6,7 @@ from .classifier import PrivateClassifier
 from .default_classifiers import DPLinearSVC, DPLogisticRegression
 from .gradient_descent_classifier import DPGradientDescentClassifier
 from .line_search_classifier import DPLineSearchClassifier
+from .numeric_classifier import NumericClassifier
 from .objective_perturbation_classifier import ObjectivePerturbationClassifier
 from .output_perturbation_classifiers import OutputPerturbationLogisticRegression, OutputPerturbationSVC
 from .plan import Plan, l2_of, plan_of, with_parameters_of
@@ -13,11 +14,14 @@ from .probabilities import LossNamed, Probabilities, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
 from .second_order_classifier import DPSecondOrderClassifier
 from .sgd_classifier import DPSGDClassifier
+from .tabular_classifier import DPTabularClassifier
+from .tabular_encoder import TabularEncoder
 
 __all__ = [
     "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
-    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "LossNamed",
-    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "Plan",
-    "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss", "SampledClassifier", "WithExactModel",
-    "WithRho", "budget_of", "l2_of", "plan_of", "with_parameters_of",
+    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "LossNamed",
+    "NumericClassifier", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
+    "OutputPerturbationSVC", "Plan", "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss",
+    "SampledClassifier", "TabularEncoder", "WithExactModel", "WithRho", "budget_of", "l2_of", "plan_of",
+    "with_parameters_of",
 ]  # fmt: skip

@@ -38,7 +38,7 @@ def by_blocks(method: Method) -> Method:
 
 
 def _on_dask(model: Any, method: str, X: Any) -> Any:
-    check_is_fitted(model, "coef_")
+    check_is_fitted(model)
     require_table(X)
     validate_data(model, columns_of(X), reset=False, skip_check_array=True)
     n_classes = len(model.classes_)

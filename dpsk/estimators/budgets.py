@@ -9,13 +9,13 @@ from ..privacy.currencies import needs_delta
 from ..privacy.neighbours import Adjacency
 from ..requirements import require_number
 from ..solvers.objective_perturbation import LARGEST_LOG_DETERMINANT, PRECISE
-from .classifier import PrivateClassifier
+from .numeric_classifier import NumericClassifier
 
 # Of epsilon, for determinants: where noise matters, and where it hardly does
 DETERMINANT_SHARE, LARGEST_SHARE = 0.15, 0.5
 
 
-class WithExactModel(PrivateClassifier):
+class WithExactModel(NumericClassifier):
     """Base of classifiers that fit the exact model where epsilon is infinite.
 
     Parameters
@@ -26,7 +26,7 @@ class WithExactModel(PrivateClassifier):
     """
 
 
-class WithRho(PrivateClassifier):
+class WithRho(NumericClassifier):
     """Base of classifiers whose budget may be stated as rho.
 
     Parameters

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from numbers import Integral
 from typing import Any, ClassVar, Self, dataclass_transform
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,9 +27,9 @@ from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
 from .documentation import documented
 from .nonprivate import minimise
+from .opening import open_table, rows_for
 from .plan import Plan, doubts, plan_of
 from .progress import Progress
-from .validation import open_table, validated_rows
 
 
 def _require_verbose(name: str, value: Any) -> None:
@@ -39,7 +40,7 @@ def _require_verbose(name: str, value: Any) -> None:
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False, repr=False)
 class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
-    """Base of all private linear classifiers.
+    """Base of all private classifiers.
 
     A subclass declares its parameters as fields, which become keyword arguments of the constructor and carry their
     checks (:mod:`dpsk.requirements`), and gives ``_plan(facts)``. A fitted model holds what was released (``coef_``,
@@ -53,19 +54,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, in the units
         that are fitted, so ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
-    bounds : pair of numbers or arrays, or None
-        Public lower and upper bounds of the columns, such as ``(0, 1)`` or ``(lows, highs)``, not a list of pairs;
-        values beyond are clipped, and columns are fitted in units of their bounds. With bounds nothing is spent on
-        finding ranges.
-    standardize : {"private", None}
-        "private" spends a part of the budget on means and standard deviations of the columns (and, without
-        ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
-        coefficients come back in the units of X. None fits the columns as they are.
     fit_intercept : bool
         Whether to fit an intercept, which is not penalised.
-    data_norm : float or None
-        A public bound on the l2 norm of a row; longer rows are scaled down to it, in ``fit`` and in predictions. None:
-        no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
     classes : array-like or None
         All labels that may occur. None: the labels seen, which are then treated as public.
     adjacency : {"zero-out", "replace"}
@@ -84,11 +74,6 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
     intercept_ : ndarray of shape (1,) or (n_classes,)
-    ranges_ : ndarray of shape (2, n_features), or None
-        Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
-        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
-    data_norm_ : float or None
-        The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     classes_ : ndarray of shape (n_classes,)
     evaluations_ : dict
         How many gradients ("gradient"), Hessians ("Hessian") and losses (in searches: "losses", "gains") were computed,
@@ -105,15 +90,15 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     epsilon: float = field(default=1.0, kw_only=False)
     delta: float = field(default=1e-6, kw_only=False)
     alpha: float = number(1e-4)
-    bounds: Any = None
-    standardize: str | None = None
     fit_intercept: bool = True
-    data_norm: float | None = None
     classes: Any = checked(None, lambda name, value: as_classes(value))
     adjacency: str = checked("zero-out", lambda name, value: Adjacency(value))
     ledger: Any = None
     random_state: int | None = checked(None, lambda name, value: bits_for(value))
     verbose: int = checked(0, _require_verbose)
+
+    columns: ClassVar[Any] = None
+    """What is said about the columns of a raw table; None for estimators of tables of numbers."""
 
     _described_by: ClassVar[tuple[type, ...]] = ()
     """Solvers whose docstrings describe parameters of this class."""
@@ -170,7 +155,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         try:
             with accounted(self) as account:
-                table = open_table(self, X, y, asked.classes, in_memory=exact)
+                table = open_table(self, X, y, asked.classes, in_memory=exact, columns=asked.columns)
                 plan = plan_of(asked, table.facts)
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
@@ -219,13 +204,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def decision_function(self, X: Any) -> Floats:
         """Return the scores: shape (n_samples,) for two classes, (n_samples, n_classes) for more.
 
-        Values beyond ``ranges_`` count as the end of the range, and rows longer than ``data_norm_`` as shorter ones, as
-        they did in ``fit``. The score of a row depends on that row and the model alone, bit for bit: not on other rows,
+        Values beyond their range count as its end, and rows longer than ``data_norm_`` as shorter ones, as they did in
+        ``fit``. The score of a row depends on that row and the model alone, bit for bit: not on other rows,
         their number, or how they are stored.
         """
         check_is_fitted(self, "coef_")
-        X = validated_rows(self, X)
-        scores = row_scores(X, self.coef_, self.intercept_, self.ranges_, self.data_norm_)
+        ends = getattr(self, "ranges_", None), getattr(self, "data_norm_", None)
+        scores = np.concatenate([row_scores(rows, self.coef_, self.intercept_, *ends) for rows in rows_for(self, X)])
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     @by_blocks
@@ -258,11 +243,12 @@ def _suitable(how: Any, plan: Plan, facts: Facts) -> RowMap:
     name = type(plan.encoding).__name__
     if not isinstance(how, RowMap):
         raise TypeError(f"{name}.learned returned {type(how).__name__}: it must return a RowMap")
-    n_columns = facts.n_features if how.columns is None else len(how.columns.low)
-    if how.n_classes != facts.n_scores or n_columns != facts.n_features:
+    wanted = facts.n_features if how.features is None else how.features.n_features
+    n_columns = wanted if how.columns is None else len(how.columns.low)
+    if how.n_classes != facts.n_scores or n_columns != wanted:
         raise ValueError(
             f"{name}.learned returned a RowMap of n_classes={how.n_classes} and {n_columns} columns, but the data have "
-            f"table.facts.n_scores={facts.n_scores} and {facts.n_features} columns"
+            f"table.facts.n_scores={facts.n_scores} and {wanted} columns"
         )
     return how
 

@@ -95,7 +95,7 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
     if getattr(estimator, "rho", None) is None and promised > float(estimator.epsilon):
         raise ValueError(f"{name}._plan returned a budget of epsilon {promised:g}, but epsilon={estimator.epsilon!r}")
     for column in ("bounds", "standardize", "data_norm"):
-        if getattr(estimator, column) is not None and not hasattr(plan.encoding, column):
+        if getattr(estimator, column, None) is not None and not hasattr(plan.encoding, column):
             value, kind = getattr(estimator, column), type(plan.encoding).__name__
             raise ValueError(f"{column}={value!r} has no effect in {name}: {kind} has no such field. Leave it at None")
     return plan

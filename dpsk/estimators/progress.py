@@ -6,6 +6,7 @@ from typing import Any
 from .._sklearn_compat import callback_context
 from ..data import PrivateData, RowMap
 from ..mechanisms.samplers import Floats
+from .tabular_encoder import TabularEncoder
 
 
 class Progress:
@@ -19,8 +20,12 @@ class Progress:
     def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
         """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
         coef, intercept = how.in_user_units(w)
-        released = {"coef_": coef, "intercept_": intercept, "ranges_": how.ranges}
-        return {"classes_": self._classes, **released, "data_norm_": how.data_norm}
+        released: dict[str, Any] = {"coef_": coef, "intercept_": intercept}
+        if how.features is not None:
+            released["encoder_"] = TabularEncoder(how.features)
+        else:
+            released |= {"ranges_": how.ranges, "data_norm_": how.data_norm}
+        return {"classes_": self._classes, **released}
 
     def observer(self, data: PrivateData, how: RowMap) -> Callable[[Floats], bool]:
         """Return what is called with every iterate; it returns True where a callback ends the fit."""

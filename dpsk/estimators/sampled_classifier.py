@@ -5,10 +5,10 @@ from ..privacy.amplification import SCHEMES
 from ..privacy.neighbours import Adjacency
 from ..requirements import choice, part
 from ..solvers.sampled import SampledSolver
-from .classifier import PrivateClassifier
+from .numeric_classifier import NumericClassifier
 
 
-class SampledClassifier(PrivateClassifier):
+class SampledClassifier(NumericClassifier):
     """Base of estimators whose batches are random.
 
     Parameters

@@ -1,6 +1,5 @@
 """Data as they are given, checked: in memory, in files, in chunks, or on a cluster. No error quotes a value."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,9 +8,11 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..data import ArrayTable, Chunks, DaskTable, StoredTable, Table, is_dask, require_table
-from ..data.arrays import blocks_of, one_per_place
+from ..data import Chunks, DaskTable, StoredTable, is_dask, require_table
+from ..data.arrays import blocks_of
 from ..data.labels import all_labels
+from ..data.schema import refuse_duplicates
+from ..data.sparse import one_per_place
 from ..data.stored import Scratch, require_room
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
@@ -50,8 +51,9 @@ def without_values(name: str, message: str) -> str:
         return f"{name}: the parts of this list have different lengths; every row needs the same number of columns"
     if "could not convert" in message or "must be a string or a real number" in message:
         return (
-            "X contains text or objects where numbers are needed: could not convert them to float. Encode categories "
-            "first, with public lists: OneHotEncoder(categories=[...]). Each argument must be a string or a real number"
+            "X contains text or objects where numbers are needed: could not convert them to float. Give the table to "
+            "DPTabularClassifier, or encode categories first, with public lists: OneHotEncoder(categories=[...]). Each "
+            "argument must be a string or a real number"
         )
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
         return message if message.startswith((name, "The feature", "Feature")) else f"{name}: {message}"
@@ -69,21 +71,20 @@ def require_numbers(X: Any) -> None:
     dtypes = getattr(X, "dtypes", None)
     if hasattr(X, "columns") and dtypes is not None:
         names = list(X.columns)
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            raise ValueError(f"X has several columns with the name {_listed(map(repr, twice))}: rename or drop them")
+        refuse_duplicates(names)
         other = {name: dtype for name, dtype in zip(names, dtypes, strict=True) if not _is_number(dtype)}
         if other:
             wrong = _listed(f"{name!r} ({_name_of(dtype)})" for name, dtype in other.items())
             raise ValueError(
-                f"X has columns that are no numbers: {wrong}. Turn dates into days since a fixed one, numbers read as "
-                "text or objects into floats, X.astype({...: float}), and encode categories with public lists, "
-                "OneHotEncoder(categories=[...])"
+                f"X has columns that are no numbers: {wrong}. DPTabularClassifier takes such tables as they are. For "
+                "this estimator turn dates into days since a fixed one, numbers read as text or objects into floats, "
+                "X.astype({...: float}), and encode categories with public lists, OneHotEncoder(categories=[...])"
             )
     elif getattr(getattr(X, "dtype", None), "kind", "f") in "USTVMm":
         raise ValueError(
-            f"X is {_name_of(X.dtype)}, but numbers are needed: turn dates into days since a fixed one, text "
-            "into floats or categories with public lists, OneHotEncoder(categories=[...]), and fields into columns"
+            f"X is {_name_of(X.dtype)}, but numbers are needed. DPTabularClassifier takes text and dates as they are. "
+            "For this estimator turn dates into days since a fixed one, text into floats or categories with public "
+            "lists, OneHotEncoder(categories=[...]), and fields into columns"
         )
 
 
@@ -116,15 +117,10 @@ def quietly(name: str, check: Callable[..., Any], *args: Any, **options: Any) ->
     raise refused  # here, where the original with its values is not attached to it
 
 
-def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool = False) -> Table:
-    """Return the data, checked once, wherever they are; ``in_memory`` asks for rows in memory."""
-    if is_dask(X) or isinstance(X, Chunks):
-        if in_memory:
-            raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-        return (dask_table if is_dask(X) else stored_table)(estimator, X, y, classes)
-    if is_mapped(X) and not in_memory:
-        return stored_table(estimator, X, y, classes)
-    return ArrayTable(*validated(estimator, X, y), classes)
+def names_of(estimator: Any) -> tuple[str, ...] | None:
+    """Return the names of the columns that an estimator was given, None where they have none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(names)
 
 
 def validated(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
@@ -196,7 +192,8 @@ def checked_labels(y: Any) -> Any:
 def stored_table(estimator: Any, X: Any, y: Any, classes: Any) -> StoredTable:
     """Return the rows of a memory-mapped array, or of Chunks, which are read once; all are checked."""
     blocks, y = _chunks_on_disk(estimator, X, y) if isinstance(X, Chunks) else _mapped_blocks(estimator, X, y)
-    n = _two_or_more(sum(block.shape[0] for block in blocks))
+    n = sum(block.shape[0] for block in blocks)
+    at_least(2, n, "sample")
     if len(y) != n:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}")
     # of sparse rows what each needs without its entries: how many there are is not public
@@ -204,10 +201,10 @@ def stored_table(estimator: Any, X: Any, y: Any, classes: Any) -> StoredTable:
     return StoredTable(blocks, y, classes)
 
 
-def _two_or_more(n: int) -> int:
-    if n < 2:
-        raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required.")
-    return n
+def at_least(least: int, n: int, what: str) -> None:
+    """Raise ValueError if there are fewer rows, or columns."""
+    if n < least:
+        raise ValueError(f"Found array with {n} {what}(s) while a minimum of {least} is required.")
 
 
 def _mapped_blocks(estimator: Any, X: Any, y: Any) -> tuple[list[Any], Any]:
@@ -223,20 +220,12 @@ def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], 
     labels, shapes = list[Any](), list[tuple[bool, tuple[int, int]]]()
     with Scratch() as scratch:
         for X, chunk_y in chunks:
-            if (y is None) == (chunk_y is None):
-                raise ValueError(
-                    "there are no labels: chunks must be pairs (X, y), or y has to be given to fit"
-                    if y is None
-                    else "labels came both with the chunks and as y: leave one of them out"
-                )
+            require_one_source_of_labels(y, chunk_y)
             block, chunk_y = checked(X, chunk_y)
             if sp.issparse(block):
                 block = one_per_place(block)  # added in the precision in which they came
             named = X if hasattr(X, "columns") else block
-            try:
-                validate_data(estimator, named, reset=not shapes, skip_check_array=True)
-            except ValueError as error:
-                raise ValueError(f"chunks must have the same columns: {without_values('X', str(error))}") from None
+            require_same_columns(estimator, named, first=not shapes)
             shapes.append((sp.issparse(block), block.shape))
             for array in (block.data, block.indices, block.indptr) if sp.issparse(block) else (block,):
                 scratch.write(_in_single_if_exact(array))
@@ -251,6 +240,24 @@ def _chunks_on_disk(estimator: Any, chunks: Chunks, y: Any) -> tuple[list[Any], 
     return blocks, checked_labels(all_labels(labels) if y is None else y)
 
 
+def require_one_source_of_labels(y: Any, chunk_y: Any) -> None:
+    """Raise ValueError unless labels come either with the chunks or beside them."""
+    if (y is None) == (chunk_y is None):
+        raise ValueError(
+            "there are no labels: chunks must be pairs (X, y), or y has to be given to fit"
+            if y is None
+            else "labels came both with the chunks and as y: leave one of them out"
+        )
+
+
+def require_same_columns(estimator: Any, X: Any, *, first: bool) -> None:
+    """Take the columns of the first chunk for those of the fit; raise ValueError if another has others."""
+    try:
+        validate_data(estimator, X, reset=first, skip_check_array=True)
+    except ValueError as error:
+        raise ValueError(f"chunks must have the same columns: {without_values('X', str(error))}") from None
+
+
 def _in_single_if_exact(array: Any) -> Any:
     if array.dtype != np.float64:
         return array
@@ -261,15 +268,20 @@ def _in_single_if_exact(array: Any) -> Any:
 
 def dask_table(estimator: Any, X: Any, y: Any, classes: Any) -> DaskTable:
     """Return the rows of a Dask array or DataFrame, checked where they are."""
-    try:
-        import dask  # noqa: F401
-    except ImportError:
-        raise ImportError('X is a Dask collection, but Dask is not installed: pip install "dpsk[dask]"') from None
+    require_dask()
     require_table(X)
     require_numbers(X)
     if y is None:
         validate_data(estimator, np.zeros((0, 1)), y, skip_check_array=True)  # raises
     quietly("X", validate_data, estimator, columns_of(X), skip_check_array=True)
     table = DaskTable(X, y, checked, classes)
-    _two_or_more(table.facts.n_rows)
+    at_least(2, table.facts.n_rows, "sample")
     return table
+
+
+def require_dask() -> None:
+    """Raise ImportError if Dask is not there."""
+    try:
+        import dask  # noqa: F401
+    except ImportError:
+        raise ImportError('X is a Dask collection, but Dask is not installed: pip install "dpsk[dask]"') from None

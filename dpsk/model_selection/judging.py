@@ -23,7 +23,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
-from ..data.arrays import one_per_place
+from ..data.sparse import one_per_place
 from ..estimators.blocks import for_travel
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.validation import columns_of, require_numbers

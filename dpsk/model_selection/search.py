@@ -18,7 +18,7 @@ from ..data.labels import known_classes
 from ..estimators.classifier import PrivateClassifier, accounted
 from ..estimators.constructor import refuse_unsupported
 from ..estimators.plan import doubts, plan_of
-from ..estimators.validation import validated
+from ..estimators.validation import names_of, validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
@@ -248,7 +248,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         checked, y = validated(last, shown, y)
         classes = known_classes(np.unique(y), last.classes)
         run.calibrated(last, SMALLEST)
-        facts = Facts(checked.shape[0], checked.shape[1], len(classes))
+        facts = Facts(checked.shape[0], checked.shape[1], len(classes), names=names_of(last))
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes

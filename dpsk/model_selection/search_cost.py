@@ -24,9 +24,9 @@ from sklearn.pipeline import Pipeline
 from ..data import Facts, Unknown, UnknownFact
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.plan import budget_of_plan
-from ..privacy import Budget
+from ..privacy import Budget, Currency
 from ..privacy.durable.store import as_ledger
-from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, float_above
+from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, epsilon_of, float_above
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
 
@@ -260,15 +260,23 @@ class _Plan:
         )
         delta = deltas if delta is None else delta
         found = [(summed if deltas <= delta else math.inf, "basic")]
-        budgets = [candidate.budget for candidate in self.candidates if candidate.budget is not None]
         for name, currency in CURRENCIES.items():
-            if currency is None or delta == 0:
-                continue
-            exact = [Fraction(amount) for b in budgets if (amount := amount_in(b, currency)) is not None]
-            if len(exact) == len(self.candidates):
-                found.append((currency.epsilon(float_above(self.total(exact, self.seen)), delta), name))
+            sums = None if currency is None or delta == 0 else self._sums(currency)
+            if currency is not None and sums is not None:
+                found.append((epsilon_of(currency, *sums, delta), name))
         epsilon, name = min(found)
         return epsilon, delta, name
+
+    def _sums(self, currency: Currency) -> tuple[float, float] | None:
+        """Return the sums of amounts and of failures of all fits that see one row; None if a budget has no amount."""
+        budgets = [candidate.budget for candidate in self.candidates]
+        exact = [found for b in budgets if b is not None and (found := amount_in(b, currency)) is not None]
+        if len(exact) < len(self.candidates):
+            return None
+        main, failure = (
+            self.total([Fraction(amount) for amount in part], self.seen) for part in zip(*exact, strict=True)
+        )
+        return float_above(main), float_above(failure)
 
     def reserved(self, terms: Terms) -> Amount:
         """Return what a ledger with these terms sets aside for all fits; raise ValueError if it refuses one."""

@@ -9,7 +9,7 @@ import numpy as np
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
-from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong
+from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Outcomes
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,10 @@ class LinearObjective:
     def gains(self, w: Floats, direction: Floats, steps: Floats, *, clip: float, per_unit: bool = True) -> ArmijoGains:
         """Return the query for what is gained by going from ``w`` to ``w - steps[j] * direction``."""
         return ArmijoGains(self.loss, w, direction, steps, clip=clip, per_unit=per_unit)
+
+    def outcomes(self, w: Floats, edges: Floats) -> Outcomes:
+        """Return the query for the counts of rows by label and by how sure the model is."""
+        return Outcomes(w, edges)
 
     def steepest(self, norm: float) -> float:
         """Return the largest gradient of the loss at a row of this norm."""

@@ -109,17 +109,18 @@ def require_stateable(epsilon: float, delta: float) -> None:
 # ------------------------------------------------------------------------------------------- Gaussian DP
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
+def gaussian_delta(epsilon: float, mu: float, failure: float = 0.0) -> float:
     """Return delta(epsilon) of a mu-GDP mechanism, for instance the Gaussian mechanism with sigma = Delta/mu.
+
+    A ``failure`` is the probability with which the mechanism shows everything instead (docs/guarantees.md, 2.10).
 
     Theorem (Balle & Wang 2018; Dong, Roth & Su 2022): exactly
     ``Phi(-epsilon/mu + mu/2) - exp(epsilon) * Phi(-epsilon/mu - mu/2)``. The common factor ``exp(-a**2/2)`` is taken
     out, so that the difference keeps its digits; for a small mu it is taken by a series.
     """
     _check(epsilon=epsilon, mu=mu)
-    if mu == 0 or epsilon == math.inf:
-        return 0.0
-    return min(1.0, up(_gaussian_delta(down(epsilon), up(mu))))
+    hidden = 0.0 if mu == 0 or epsilon == math.inf else min(1.0, up(_gaussian_delta(down(epsilon), up(mu))))
+    return min(1.0, up(failure + (1 - failure) * hidden)) if failure else hidden
 
 
 def _gaussian_delta(epsilon: float, mu: float) -> float:
@@ -164,12 +165,19 @@ def paper_mu(epsilon: float, delta: float) -> float:
     return down(math.sqrt(2) * epsilon / (math.sqrt(c2) + math.sqrt(c2 + epsilon)))
 
 
-def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the smallest epsilon for which a mu-GDP mechanism is (epsilon, delta)-DP."""
+def gaussian_epsilon(delta: float, mu: float, failure: float = 0.0) -> float:
+    """Return the smallest epsilon for which a mu-GDP mechanism, if it does not fail, is (epsilon, delta)-DP."""
     _check(delta=delta, mu=mu)
-    if mu > _HUGE:
+    if mu > _HUGE or gaussian_delta(math.inf, mu, failure) > delta:
         return math.inf
-    return smallest_epsilon(lambda e: gaussian_delta(e, mu), delta, max(mu, mu * mu, 1e-300))
+    return smallest_epsilon(lambda e: gaussian_delta(e, mu, failure), delta, max(mu, mu * mu, 1e-300))
+
+
+def gaussian_square(epsilon: float, delta: float, failure: float = 0.0) -> float:
+    """Return the largest mu**2 for which every mu-GDP mechanism, if it does not fail, is (epsilon, delta)-DP."""
+    if gaussian_delta(epsilon, 0.0, failure) >= delta:
+        raise ValueError(f"delta={delta!r} must be larger than the part of it that is for failures, {failure!r}")
+    return largest_within(lambda square: gaussian_delta(epsilon, math.sqrt(square), failure), delta)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

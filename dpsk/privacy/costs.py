@@ -1,7 +1,7 @@
 """The price of one release, in every currency.
 
 Every mechanism has one of these costs. A new mechanism of a family below needs no change here. A new family is one
-more class with the same five members (see :class:`Cost`). Proofs: docs/guarantees.md, 4.3 to 4.10.
+more class with the same five members (see :class:`Cost`). Proofs: docs/guarantees.md, 4.3 to 4.12.
 """
 
 import math
@@ -14,7 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from . import conversions
-from .rounding import LEAST, above
+from .discovery import Discovery
+from .rounding import LEAST, MARGIN, above
 
 
 @runtime_checkable
@@ -212,3 +213,36 @@ class GaussianThresholdCost(_Gaussian, _ThresholdCost):
     def rdp(self, order: float) -> float:
         shift = self.threshold * self.threshold / 2 + 2 * self.query * self.query
         return min(super().rdp(order), order * shift + math.log(self.length + 1) / (order - 1))
+
+
+@dataclass(frozen=True)
+class DiscoveryCost:
+    """Noisy counts that show values which nobody listed beforehand: Gaussian DP, unless a value of one row shows.
+
+    It is mu-GDP for no mu, since such a value shows with a positive probability. So it has a price in one currency
+    only: a :class:`~dpsk.privacy.GaussianDP` that was made for this discovery. ``counts_mu`` is what all counts of the
+    look cost together if every value was known: sqrt(columns of the look) * shift, and sqrt(2) times as much for rows
+    that are replaced (docs/guarantees.md, 4.12).
+    """
+
+    counts_mu: float
+    discovery: Discovery
+    epsilon = rho = mu = math.inf
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "counts_mu", positive("counts_mu", self.counts_mu))
+        least = math.sqrt(self.discovery.columns) * self.discovery.shift
+        if self.counts_mu < least * (1 - MARGIN):
+            raise ValueError(
+                f"counts_mu={self.counts_mu!r} is too low: the counts of {self.discovery.columns} columns cost at "
+                f"least {least!r}"
+            )
+
+    def rdp(self, order: float) -> float:
+        del order
+        return math.inf
+
+    dominating_rdp = rdp
+
+    def delta(self, epsilon: float) -> float:
+        return conversions.gaussian_delta(epsilon, self.counts_mu, self.discovery.failure)

@@ -9,7 +9,7 @@ fixed before the run:
   chosen at the end is not a valid filter.
 * :class:`PureDP` (epsilon): basic composition; the only one with delta = 0.
 
-Proofs: docs/guarantees.md, 2.2 to 2.5; groups of rows: docs/guarantees.md, 1.4.
+Proofs: docs/guarantees.md, 2.2 to 2.5, discoveries: docs/guarantees.md, 2.10; groups of rows: docs/guarantees.md, 1.4.
 """
 
 import math
@@ -18,7 +18,8 @@ from fractions import Fraction
 from typing import Protocol
 
 from . import conversions
-from .costs import Cost
+from .costs import Cost, DiscoveryCost
+from .discovery import Discovery
 from .rounding import LEAST, above
 
 
@@ -44,8 +45,11 @@ class Currency(Protocol):
     def rho(self, limit: float) -> float | None:
         """Return the zCDP guarantee of ``limit``, None where there is none."""
 
-    def for_group(self, limit: float, size: int) -> float:
-        """Return the limit that protects ``size`` rows together when ``limit`` protects one."""
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        """Return the epsilon that ``limit``, which is for one row, guarantees at ``delta`` for ``size`` rows together.
+
+        Raise ValueError if no theorem says anything about groups.
+        """
 
 
 def needs_delta(name: str, epsilon: float, delta: float) -> None:
@@ -59,14 +63,13 @@ def needs_delta(name: str, epsilon: float, delta: float) -> None:
     conversions.require_stateable(epsilon, delta)
 
 
-def single_row_only(limit: float, size: int, what: str, instance: str) -> float:
-    """Return ``limit`` for one row; for more rows raise ValueError with the remedy."""
-    if size == 1:
-        return limit
-    raise ValueError(
-        f"{what} gives no statement for groups of rows; a budget kept in rho or mu**2 does, for instance with "
-        f"{instance}"
-    )
+def require_single_row(size: int, what: str, instance: str) -> None:
+    """Raise ValueError with the remedy if there is more than one row."""
+    if size > 1:
+        raise ValueError(
+            f"{what} gives no statement for groups of rows; a budget kept in rho or mu**2 does, for instance with "
+            f"{instance}"
+        )
 
 
 @dataclass(frozen=True)
@@ -91,34 +94,53 @@ class ZCDP:
     def rho(self, limit: float) -> float:
         return limit
 
-    def for_group(self, limit: float, size: int) -> float:
-        return size * size * limit  # Bun & Steinke (2016), Proposition 27
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        return self.epsilon(size * size * limit, delta)  # Bun & Steinke (2016), Proposition 27
 
 
 @dataclass(frozen=True)
 class GaussianDP:
-    """Gaussian differential privacy: prices are mu squared."""
+    """Gaussian differential privacy: prices are mu squared.
 
+    With a ``discovery`` the run may buy that one, once (:class:`~dpsk.privacy.Ledger`). Its counts have a price like
+    any other, and its failure is a part of every delta, whether it is bought or not.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 2.3 and 2.10)
+    delta(epsilon) is failure + (1 - failure) * (that of sqrt(limit)-GDP), with failure 0 without a discovery.
+    """
+
+    discovery: Discovery | None = None
     name = "mu**2"
 
+    @property
+    def failure(self) -> float:
+        """The part of delta that is for the discovery."""
+        return 0.0 if self.discovery is None else self.discovery.failure
+
     def price(self, cost: Cost) -> float:
+        if isinstance(cost, DiscoveryCost):
+            return max(cost.counts_mu * cost.counts_mu, LEAST) if cost.discovery == self.discovery else math.inf
         return max(cost.mu * cost.mu, LEAST)
 
     def limit(self, epsilon: float, delta: float) -> float:
         needs_delta(self.name, epsilon, delta)
-        return conversions.largest_within(lambda limit: self.delta(limit, epsilon), delta)
+        return conversions.gaussian_square(epsilon, delta, self.failure)
 
     def epsilon(self, limit: float, delta: float) -> float:
-        return conversions.gaussian_epsilon(delta, math.sqrt(limit)) if delta > 0 else math.inf
+        return conversions.gaussian_epsilon(delta, math.sqrt(limit), self.failure) if delta > 0 else math.inf
 
     def delta(self, limit: float, epsilon: float) -> float:
-        return conversions.gaussian_delta(epsilon, math.sqrt(limit))
+        return conversions.gaussian_delta(epsilon, math.sqrt(limit), self.failure)
 
-    def rho(self, limit: float) -> float:
-        return limit / 2  # mu-GDP is (mu^2/2)-zCDP
+    def rho(self, limit: float) -> float | None:
+        return limit / 2 if self.discovery is None else None  # mu-GDP is (mu^2/2)-zCDP
 
-    def for_group(self, limit: float, size: int) -> float:
-        return size * size * limit  # k mu for k rows: Dong, Roth & Su (2022), Theorem 2.14
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        """As for every currency: k rows have k mu (Dong, Roth & Su 2022, Theorem 2.14) and show values more often."""
+        failure = 0.0 if self.discovery is None else self.discovery.of_group(size)
+        return conversions.gaussian_epsilon(delta, size * math.sqrt(limit), failure) if delta > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -155,8 +177,9 @@ class RenyiDP:
     def rho(self, limit: float) -> None:
         return None
 
-    def for_group(self, limit: float, size: int) -> float:
-        return single_row_only(limit, size, "a budget at one Renyi order", "sampling_rate=1.0")
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        require_single_row(size, "a budget at one Renyi order", "sampling_rate=1.0")
+        return self.epsilon(limit, delta)
 
 
 @dataclass(frozen=True)
@@ -181,5 +204,5 @@ class PureDP:
     def rho(self, limit: float) -> float:
         return conversions.pure_rho(limit)
 
-    def for_group(self, limit: float, size: int) -> float:
-        return above(size * Fraction(limit)) if limit < math.inf else math.inf
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        return self.epsilon(above(size * Fraction(limit)), delta) if limit < math.inf else math.inf

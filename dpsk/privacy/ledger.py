@@ -11,8 +11,9 @@ from numbers import Real
 from typing import NoReturn
 
 from . import conversions
-from .costs import Cost
+from .costs import Cost, DiscoveryCost
 from .currencies import ZCDP, Currency, PureDP
+from .discovery import INSTEAD
 from .rounding import above, below
 
 
@@ -108,7 +109,7 @@ class Ledger:
     Formal guarantee: whatever prices are asked for, adaptively, the recorded sum never exceeds ``budget.limit``; by the
     filter theorem of the currency (:mod:`dpsk.privacy.currencies`) all releases together then keep the budget's
     (epsilon, delta). Sums are exact rational numbers: nothing is lost in adding up. (A price itself is a float, correct
-    to about 1e-16.) (docs/guarantees.md, 2.6 and 14.7)
+    to about 1e-16.) A discovery is accepted once. (docs/guarantees.md, 2.6 and 14.7)
     """
 
     def __init__(self, budget: Budget) -> None:
@@ -117,6 +118,7 @@ class Ledger:
         self._budget = budget
         self._limit = Fraction(budget.limit)
         self._charged = Fraction(0)
+        self._failure = 0.0
         self._releases: dict[tuple[str, float], int] = {}
         self._turn = 0
         self._closed = False
@@ -132,6 +134,11 @@ class Ledger:
     def charged(self) -> float:
         """What was charged so far, rounded up."""
         return above(self._charged)
+
+    @property
+    def failure(self) -> float:
+        """The part of delta that the discovery took, 0 as long as there was none."""
+        return self._failure
 
     @property
     def remaining(self) -> float:
@@ -165,12 +172,7 @@ class Ledger:
             raise ValueError(f"times={times!r} must be a positive integer")
         self.require_own_process()
         with self._lock:
-            price = self._budget.currency.price(cost)
-            if not (price > 0 and math.isfinite(price)):
-                raise ValueError(
-                    f"{label!r} costs {price!r} {self._budget.currency.name}: a price must be positive and finite. "
-                    f"{type(cost).__name__} may have no price in this currency"
-                )
+            price = self._price(cost, label, times)
             total = times * Fraction(price)
             if self._closed:
                 raise RuntimeError(f"{label!r} came after the fit ended: its ledger is closed, nothing was released")
@@ -180,10 +182,29 @@ class Ledger:
                     f"{self.remaining:.6g} of {self.budget.limit:.6g} is left; raise epsilon or ask for fewer releases"
                 )
             self._charged += total
+            if isinstance(cost, DiscoveryCost):
+                self._failure = cost.discovery.failure
             self._turn += 1
             key = (label, price)
             self._releases[key] = self._releases.get(key, 0) + times
             return self._turn
+
+    def _price(self, cost: Cost, label: str, times: int) -> float:
+        """Return the price of one release; raise ValueError if it has none, or is a second discovery."""
+        price, discovers = self._budget.currency.price(cost), isinstance(cost, DiscoveryCost)
+        if not (price > 0 and math.isfinite(price)):
+            remedy = f"{type(cost).__name__} may have no price in this currency"
+            if discovers:
+                remedy = f"A discovery needs a budget kept in GaussianDP that was made for it. Without one, {INSTEAD}"
+            raise ValueError(
+                f"{label!r} costs {price!r} {self._budget.currency.name}: a price must be positive and finite. {remedy}"
+            )
+        if discovers and (times > 1 or self._failure):
+            raise ValueError(
+                f"{label!r} is one discovery more than the one that a budget pays for: discover the values of all "
+                "columns in one look"
+            )
+        return price
 
     def close(self) -> float:
         """Refuse every later charge, and return what was charged, rounded up: from now on it is final."""

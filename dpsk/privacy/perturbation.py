@@ -13,7 +13,7 @@ from scipy.special import log_ndtr
 
 from . import conversions
 from .costs import Cost, positive, positive_integer
-from .currencies import needs_delta, single_row_only
+from .currencies import needs_delta, require_single_row
 from .rounding import LEAST, up
 
 
@@ -180,5 +180,6 @@ class ObjectiveDP:
     def rho(self, limit: float) -> None:
         return None
 
-    def for_group(self, limit: float, size: int) -> float:
-        return single_row_only(limit, size, "objective perturbation", "solver='gradient-descent'")
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        require_single_row(size, "objective perturbation", "solver='gradient-descent'")
+        return self.epsilon(limit, delta)

@@ -13,7 +13,7 @@ from typing import Any
 
 from .amplification import Sampling, best_order
 from .costs import Cost, GaussianCost
-from .currencies import single_row_only
+from .currencies import require_single_row
 from .rounding import down, up
 
 
@@ -88,8 +88,9 @@ class PlannedSteps:
     def rho(self, limit: float) -> None:
         return None
 
-    def for_group(self, limit: float, size: int) -> float:
-        return single_row_only(limit, size, "a number of sampled steps", "sampling_rate=1.0")
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        require_single_row(size, "a number of sampled steps", "sampling_rate=1.0")
+        return self.epsilon(limit, delta)
 
 
 def _lost(steps: float) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import conversions
-from .currencies import needs_delta, single_row_only
+from .currencies import needs_delta, require_single_row
 from .ledger import Budget
 from .rounding import above, below, down, up
 
@@ -331,5 +331,6 @@ class BestOf:
     def rho(self, limit: float) -> None:
         return None
 
-    def for_group(self, limit: float, size: int) -> float:
-        return single_row_only(limit, size, "a search", "a fit without one")
+    def epsilon_for_group(self, limit: float, delta: float, size: int) -> float:
+        require_single_row(size, "a search", "a fit without one")
+        return self.epsilon(limit, delta)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from .currencies import Currency, GaussianDP, RenyiDP
+from .discovery import Discovery
 from .ledger import Ledger, Release
 from .neighbours import Adjacency
 from .repetition import BestOf
@@ -92,6 +93,11 @@ class PrivacySpent:
         inf = math.inf
         return cls(inf, float(delta), inf, GaussianDP(), limit=inf, charged=inf, adjacency=adjacency, private=False)
 
+    @property
+    def discovery(self) -> Discovery | None:
+        """The discovery of values that a part of delta pays for; None if there is none."""
+        return self.currency.discovery if isinstance(self.currency, GaussianDP) else None
+
     def epsilon_at(self, delta: float) -> float:
         """Return the epsilon guaranteed at another delta; inf where there is none."""
         if not 0 <= delta < 1:
@@ -114,7 +120,7 @@ class PrivacySpent:
             return self.epsilon
         if self.delta == 0:  # k steps from neighbour to neighbour (Dwork & Roth 2014, Theorem 2.2)
             return above(size * Fraction(self.epsilon))
-        return self.currency.epsilon(self.currency.for_group(self.limit, size), self.delta)
+        return self.currency.epsilon_for_group(self.limit, self.delta, size)
 
     def statement(self) -> str:
         """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of rows."""
@@ -134,7 +140,8 @@ class PrivacySpent:
             f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
             f"data; two data sets are neighbours when {Adjacency(self.adjacency).words}. Treated as public, and not "
             "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
-            f"every parameter of the {'search' if self._is_search() else 'estimator'}. {self._groups()}"
+            f"every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
+            f"{self._groups()}"
             "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
             "the same data, such as a model selection, add to it."
         )
@@ -146,8 +153,8 @@ class PrivacySpent:
             return text + "What it released before was NOT PRIVATE: its noise came from a known seed (random_state)."
         return text + (
             f"What it released before took {100 * self.charged / self.limit:.1f}% of its budget and keeps "
-            f"{self._guarantee()} for each row. Neighbours differ in that {Adjacency(self.adjacency).words}. Other "
-            "fits on the same data add to it."
+            f"{self._guarantee()} for each row. Neighbours differ in that {Adjacency(self.adjacency).words}. "
+            f"{self._discovered()}Other fits on the same data add to it."
         )
 
     def _guarantee(self) -> str:
@@ -167,9 +174,17 @@ class PrivacySpent:
     def _is_search(self) -> bool:
         return isinstance(self.currency, BestOf)
 
+    def _discovered(self) -> str:
+        if self.discovery is None:
+            return ""
+        return (
+            f"Of delta, {round_up(self.discovery.failure, 3)} is for the discovery of values: for each row, with "
+            "at most this probability a value that it alone has appears in the model. "
+        )
+
     def _groups(self) -> str:
         try:
-            two, ten = (round_up(self.epsilon_for_group(k), 3) for k in (2, 10))
+            two, ten = (self._epsilon_in_words(k) for k in (2, 10))
         except ValueError:
             return "Nothing is stated for a person who contributed several rows, who is protected less. "
         return (
@@ -177,10 +192,18 @@ class PrivacySpent:
             f"rows and {ten} for 10. "
         )
 
+    def _epsilon_in_words(self, rows: int) -> str:
+        epsilon = self.epsilon_for_group(rows)
+        if epsilon == math.inf and self.discovery is not None:  # values that only these rows have
+            chance = round_up(self.discovery.of_group(rows), 3)
+            return f"infinite (a value that only they have may appear with a probability of {chance})"
+        return round_up(epsilon, 3)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain Python values, ready for JSON (what is infinite becomes None)."""
         plain = asdict(self)
         plain["currency"] = self.currency.name
+        plain["discovery"] = None if self.discovery is None else asdict(self.discovery)
         plain["releases"] = list(plain["releases"])
         return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
 
@@ -189,8 +212,9 @@ class PrivacySpent:
             return "PrivacySpent(epsilon=inf, private=False; no noise was added)"
         used = 100 * self.charged / self.limit
         count = sum(release.count for release in self.releases)
+        part = "" if self.discovery is None else f" ({round_up(self.discovery.failure, 3)} of it for a discovery)"
         return (
-            f"PrivacySpent(epsilon={round_up(self.epsilon, 4)}, delta={round_up(self.delta, 3)}, "
+            f"PrivacySpent(epsilon={round_up(self.epsilon, 4)}, delta={round_up(self.delta, 3)}{part}, "
             f"adjacency={self.adjacency!r}, private={self.private}; {count} releases used {used:.1f}% of "
             f"{self.limit:.4g} {self.currency.name}{'' if self.complete else '; no model came of it'})"
         )

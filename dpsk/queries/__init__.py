@@ -6,8 +6,9 @@ from .hessian import HessianSum
 from .histograms import Magnitudes, Positions, RowNorms, Successes
 from .line import LossesAlong
 from .moments import Moments
+from .outcomes import Outcomes
 
 __all__ = [
-    "ArmijoGains", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments", "Positions", "RowNorms",
-    "Successes",
+    "ArmijoGains", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments", "Outcomes", "Positions",
+    "RowNorms", "Successes",
 ]  # fmt: skip

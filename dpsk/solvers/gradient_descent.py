@@ -45,6 +45,10 @@ class GradientDescent(Solver):
         row at its steepest, the smaller the more noise there is.
     average : float
         The last part of the iterates whose mean is the result, in (0, 1].
+    reach : float
+        How far directions are followed that noise hardly lets us see, as a multiple of what suits a table of numbers.
+    spare : float
+        The part of the whole budget that is left for later releases, in [0, 1).
     """
 
     steps: int | None = integer(None)
@@ -52,6 +56,8 @@ class GradientDescent(Solver):
     step_size: float | None = number(None, open_low=True)
     gradient_clip: float | None = clip(None)
     average: float = part(0.5)
+    reach: float = number(1.0, open_low=True)
+    spare: float = number(0.0, below=1)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         penalty, shape = objective.penalty, objective.shape
@@ -62,11 +68,13 @@ class GradientDescent(Solver):
         clip = self.gradient_clip or objective.steepest(norm) * part
         # A direction of average curvature (a typical row's, spread over all columns) is followed ``reach`` times as far
         # as one step of size 1/curvature would: further than noise lets us see, descent only gathers noise.
-        reach = REACH * precision / 42
+        reach = self.reach * REACH * precision / 42
         pace = min(PACE, reach * shape[0] * (1 - self.momentum) / steps)
         length = pace / objective.curvature(norm)
         step_size = self.step_size or min(length, 1 / max(penalty.smoothness, 1e-300))
-        mechanism = Gaussian.priced(data.share(steps), data.currency)
+        mechanism = Gaussian.priced(
+            data.share(steps, of=data.remaining - self.spare * data.budget.limit), data.currency
+        )
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = steps - math.ceil(self.average * steps)
         for step in range(steps):

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..data import PrivateData
 from ..mechanisms import Gaussian, Laplace
+from ..mechanisms.mechanism import Sensitivity
 from ..privacy import PureDP
 from ..queries import RowNorms
 
@@ -18,6 +19,13 @@ def share_of_noise(data: PrivateData, share: float) -> Gaussian | Laplace:
     if isinstance(data.currency, PureDP):
         return Laplace.priced(data.portion(1 / (PURE_SHARE * math.sqrt(share))), data.currency)
     return Gaussian.priced(data.portion(1 / share), data.currency)
+
+
+def deviation(mechanism: Gaussian | Laplace, sensitivity: Sensitivity) -> float:
+    """Return the standard deviation of the noise that a release will have, in steps of its grid."""
+    if isinstance(mechanism, Laplace):
+        return math.sqrt(2) * sensitivity.l1 / mechanism.epsilon
+    return sensitivity.l2 / mechanism.mu
 
 
 def typical_norm(data: PrivateData) -> float:

@@ -11,8 +11,11 @@ from pathlib import Path
 APPLICATION = int.from_bytes(b"dpsk", "big")
 """What SQLite files of this kind are marked with (``PRAGMA application_id``)."""
 
-VERSION = 1
-"""The newest layout this version can read (``PRAGMA user_version``)."""
+PLAIN, WITH_RESERVE = 1, 2
+"""The layouts (``PRAGMA user_version``). Only a ledger with a reserve for discoveries has the second one."""
+
+VERSION = WITH_RESERVE
+"""The newest layout this version can read."""
 
 _LAYOUT = """
 CREATE TABLE terms (
@@ -125,7 +128,7 @@ def created(path: str, timeout: float) -> Iterator[sqlite3.Connection | None]:
                 for statement in _LAYOUT.split(";"):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {VERSION}")
+                connection.execute(f"PRAGMA user_version = {PLAIN}")
                 yield connection
             _publish(making, path)
         finally:  # if somebody else has this name by now, the ledger exists, and it is of no use to them
@@ -213,6 +216,11 @@ def _existing(path: str) -> str:
     return path
 
 
+def layout(connection: sqlite3.Connection) -> int:
+    """Return the layout of a ledger."""
+    return _pragma(connection, "user_version")
+
+
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
 
@@ -232,7 +240,7 @@ def _require_ledger(connection: sqlite3.Connection, path: str) -> None:
         )
     if _pragma(connection, "application_id") != APPLICATION:
         raise LedgerError(f"{path!r} is an SQLite file of another application, not a ledger; it was left as it is")
-    version = _pragma(connection, "user_version")
+    version = layout(connection)
     if version > VERSION:
         raise LedgerError(
             f"the ledger {path!r} has layout {version}, made by a newer version of dpsk; this one knows layouts up to "

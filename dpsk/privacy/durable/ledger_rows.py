@@ -6,7 +6,7 @@ import uuid
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from .ledger_file import LedgerError
+from .ledger_file import WITH_RESERVE, LedgerError, layout
 from .terms import NOTHING, Amount, Terms
 
 ALL = ""
@@ -36,14 +36,36 @@ def write_terms(db: sqlite3.Connection, terms: Terms) -> None:
     budget = repr(terms.epsilon), repr(terms.delta), terms.currency, str(terms.limit.main)
     rest = terms.adjacency, json.dumps(terms.disjoint), terms.allow_nonprivate, now()
     db.execute("INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*budget, *rest))
+    if terms.reserve:
+        db.execute(f"ALTER TABLE terms ADD COLUMN reserve TEXT NOT NULL DEFAULT '{terms.reserve!r}'")
+        db.execute("ALTER TABLE fits ADD COLUMN reserved_delta TEXT NOT NULL DEFAULT '0'")
+        db.execute(f"PRAGMA user_version = {WITH_RESERVE}")
     db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (ALL,)])
 
 
 def read_terms(db: sqlite3.Connection) -> Terms:
     rows = db.execute("SELECT epsilon, delta, currency, amount, adjacency, disjoint, allow_nonprivate FROM terms")
     epsilon, delta, currency, amount, adjacency, disjoint, allow = rows.fetchone()
-    limit = Amount(Fraction(amount), Fraction(delta) if currency == "basic" else Fraction(0))
-    return Terms(float(epsilon), float(delta), currency, limit, adjacency, tuple(json.loads(disjoint)), bool(allow))
+    reserve = db.execute("SELECT reserve FROM terms").fetchone()[0] if _has_reserve(db) else "0"
+    limit = Amount(Fraction(amount), Fraction(delta if currency == "basic" else reserve))
+    promise = float(epsilon), float(delta), currency, limit
+    return Terms(*promise, adjacency, tuple(json.loads(disjoint)), bool(allow), float(reserve))
+
+
+def set_aside_delta(db: sqlite3.Connection, token: str, delta: Fraction) -> None:
+    """Note how much of the reserve was set aside for a fit."""
+    if _has_reserve(db):
+        db.execute("UPDATE fits SET reserved_delta = ? WHERE token = ?", (str(delta), token))
+
+
+def reserved_deltas(db: sqlite3.Connection) -> dict[int, Fraction]:
+    """Return, by the number of the fit, how much of the reserve was set aside."""
+    rows = db.execute("SELECT number, reserved_delta FROM fits") if _has_reserve(db) else ()
+    return {number: Fraction(delta) for number, delta in rows}
+
+
+def _has_reserve(db: sqlite3.Connection) -> bool:
+    return layout(db) >= WITH_RESERVE
 
 
 def account(db: sqlite3.Connection, name: str) -> Amount:

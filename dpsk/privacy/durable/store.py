@@ -18,7 +18,19 @@ from ..ledger import Budget, BudgetExhausted, Ledger
 from ..neighbours import Adjacency
 from ..report import round_up
 from .ledger_file import LedgerError, created, reading, writing
-from .ledger_rows import ALL, account, identify, identity, now, read_terms, require_sums, set_account, write_terms
+from .ledger_rows import (
+    ALL,
+    account,
+    identify,
+    identity,
+    now,
+    read_terms,
+    require_sums,
+    reserved_deltas,
+    set_account,
+    set_aside_delta,
+    write_terms,
+)
 from .terms import NOTHING, Amount, Spend, Terms
 
 
@@ -31,7 +43,7 @@ class PrivacyLedger:
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 12.2 to 12.7)
+    (docs/guarantees.md, 12.2 to 12.7 and 12.9)
     Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
     each row, whatever was chosen on the way and in which order, also while fits run at the same time (Rogers, Roth,
     Ullman & Vadhan 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022; Haney et al. 2023):
@@ -64,6 +76,9 @@ class PrivacyLedger:
     allow_nonprivate : bool, default=False
         Whether to record fits that are not private (with ``random_state``, or ``epsilon=inf``) instead of refusing
         them. They count for nothing and void the guarantee, which :meth:`statement` then says.
+    reserve : float, default=0
+        With ``currency="mu**2"``: the part of delta that is for fits that discover the values of columns. Their
+        failures add up to at most this; a fit that ended before its discovery returns its part.
     create : bool or None, default=None
         None: open the ledger; if there is no file and a budget is given, create it. True: create the ledger, and refuse
         if there is a file. False: open the ledger, and refuse if there is no file. Use False in scripts that run often,
@@ -90,6 +105,7 @@ class PrivacyLedger:
         adjacency: str | None = None,
         disjoint: Iterable[str] | None = None,
         allow_nonprivate: bool | None = None,
+        reserve: float | None = None,
         create: bool | None = None,
         timeout: float = 60.0,
     ) -> None:
@@ -105,6 +121,7 @@ class PrivacyLedger:
             "adjacency": adjacency,
             "disjoint": disjoint if disjoint is None or isinstance(disjoint, str) else tuple(disjoint),
             "allow_nonprivate": allow_nonprivate,
+            "reserve": reserve,
         }
         has_budget = epsilon is not None or delta is not None
         if create or (create is None and has_budget and not os.path.exists(self._path)):
@@ -217,6 +234,7 @@ class PrivacyLedger:
                 "state, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?)",
                 (token, label, json.dumps(self._datasets), private, *map(repr, promise), main, main, delta, now()),
             )
+            set_aside_delta(db, token, amount.delta)
         return Reservation(self, token, budget, private, terms)
 
     def require_room(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> None:
@@ -242,6 +260,7 @@ class PrivacyLedger:
                 raise BudgetExhausted(
                     f"{label} asks for {terms.words(amount)}, but {terms.words(terms.limit - held)} of "
                     f"{terms.words(terms.limit)} is left in {self._name(name)}. Nothing was drawn"
+                    f"{terms.remedy(amount, terms.limit - held)}"
                 )
         return amount
 
@@ -289,12 +308,13 @@ class PrivacyLedger:
             "SELECT number, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, started, "
             "ended FROM fits ORDER BY number"
         )
-        spends = []
+        spends, deltas = [], reserved_deltas(db)
         for number, label, datasets, private, epsilon, fit_delta, reserved, main, delta, state, started, ended in rows:
             names = tuple(json.loads(datasets))
             if on and names and not set(names) & set(on):
                 continue
-            set_aside = Amount(Fraction(reserved), Fraction(fit_delta) if terms.currency == "basic" else Fraction(0))
+            of_delta = Fraction(fit_delta) if terms.currency == "basic" else deltas.get(number, Fraction(0))
+            set_aside = Amount(Fraction(reserved), of_delta)
             held = terms.as_dict(set_aside if private else NOTHING)
             counted = terms.as_dict(Amount(Fraction(main), Fraction(delta)))
             of_fit = number, label, names, bool(private), float(epsilon), float(fit_delta)
@@ -325,6 +345,11 @@ class PrivacyLedger:
             f"will later ones. The unit of protection is one row; two data sets are neighbours when "
             f"{Adjacency(terms.adjacency).words}. "
         )
+        if terms.reserve:
+            text += (
+                f"Of delta, {round_up(terms.reserve, 3)} is for fits that discover values: for each row, with at most "
+                "this probability any of them shows a value that it alone has. "
+            )
         if terms.disjoint:
             text += (
                 "This holds provided that no row is in two of the data sets "
@@ -354,8 +379,9 @@ class PrivacyLedger:
                 count = db.execute("SELECT count(*) FROM fits WHERE state != 'returned'").fetchone()[0]
         except (LedgerError, OSError) as error:
             return f"<{self._name()}: {'missing' if not os.path.exists(self._path) else error}>"
+        reserve = f", reserve={terms.reserve:g}" if terms.reserve else ""
         return (
-            f"<{self._name()}: epsilon={terms.epsilon:g}, delta={terms.delta:g}, currency={terms.currency!r}; "
+            f"<{self._name()}: epsilon={terms.epsilon:g}, delta={terms.delta:g}, currency={terms.currency!r}{reserve}; "
             f"{left} left after {_number(count, 'fit')}>"
         )
 
@@ -392,9 +418,9 @@ class Reservation:
         """
         if self._process != os.getpid():
             return
-        charged = math.inf if filtered is None else filtered.close()
+        charged, failure = (math.inf, 0.0) if filtered is None else (filtered.close(), filtered.failure)
         try:
-            self._close(charged)
+            self._close(charged, failure)
         except LedgerError as error:
             warnings.warn(
                 f"the end of this fit could not be recorded, so all that it set aside stays counted: {error}",
@@ -402,7 +428,7 @@ class Reservation:
                 stacklevel=2,
             )
 
-    def _close(self, charged: float) -> None:
+    def _close(self, charged: float, failure: float) -> None:
         store = self._store
         with store._writing() as db:
             terms = read_terms(db)
@@ -414,7 +440,7 @@ class Reservation:
                 return
             held, kept = Amount(Fraction(row[0]), Fraction(row[1])), NOTHING
             if self._private and self._budget is not None and charged > 0:
-                kept = terms.settled(self._budget, charged)
+                kept = terms.settled(self._budget, charged, failure)
             if not kept.fits_into(held):  # cannot be: then nothing is given back
                 kept = held
             for name in store._accounts(terms):

@@ -8,8 +8,10 @@ from fractions import Fraction
 from numbers import Real
 from typing import Any
 
+from .. import conversions
 from ..costs import PureCost
 from ..currencies import ZCDP, Currency, GaussianDP, PureDP
+from ..discovery import INSTEAD, SMALLEST_FAILURE
 from ..ledger import Budget
 from ..neighbours import Adjacency
 
@@ -44,7 +46,10 @@ def float_above(value: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Amount:
-    """An exact amount: epsilon and delta under basic composition, otherwise rho or mu**2 (and no delta)."""
+    """An exact amount: epsilon and delta under basic composition, otherwise rho or mu**2.
+
+    Beside mu**2, delta is that of discoveries of values alone; beside rho there is none.
+    """
 
     main: Fraction
     delta: Fraction
@@ -90,7 +95,8 @@ class Terms:
 
     Formal guarantee: a fit never counts for less than it guarantees. Under "basic" every budget counts as its (epsilon,
     delta), under "rho" or "mu**2" as the rho or mu**2 that its limit implies. A budget without a finite amount there is
-    refused (docs/guarantees.md, 12.1).
+    refused. Under "mu**2" the failures of discoveries add up as well, and stay within the reserve (docs/guarantees.md,
+    12.1 and 12.9).
     """
 
     epsilon: float
@@ -100,10 +106,19 @@ class Terms:
     adjacency: str
     disjoint: tuple[str, ...]
     allow_nonprivate: bool
+    reserve: float = 0.0
 
     @classmethod
     def fixed(
-        cls, *, epsilon: Any, delta: Any, currency: Any, adjacency: Any, disjoint: Any, allow_nonprivate: Any
+        cls,
+        *,
+        epsilon: Any,
+        delta: Any,
+        currency: Any,
+        adjacency: Any,
+        disjoint: Any,
+        allow_nonprivate: Any,
+        reserve: Any = None,
     ) -> Terms:
         """Return the terms with these parameters, where None stands for the default; raise ValueError if one is bad."""
         for name, value in (("epsilon", epsilon), ("delta", delta)):
@@ -120,15 +135,12 @@ class Terms:
             raise ValueError(f"epsilon={epsilon!r} must be a positive finite number")
         if not 0 <= delta < 1:
             raise ValueError(f"delta={delta!r} must lie in [0, 1); choose it well below 1/(number of rows)")
-        kept_in = CURRENCIES[currency]
-        if kept_in is None:
-            limit = Amount(decimal(epsilon), decimal(delta))
-        else:
-            limit = Amount(decimal(kept_in.limit(epsilon, delta)), Fraction(0))
+        reserve = _reserve(0 if reserve is None else reserve, currency, delta)
+        limit = _limit(epsilon, delta, CURRENCIES[currency], reserve)
         names = () if disjoint is None else _different_names(disjoint)
         if allow_nonprivate not in (None, False, True):
             raise ValueError(f"allow_nonprivate={allow_nonprivate!r} must be True or False")
-        return cls(epsilon, delta, currency, limit, adjacency, names, bool(allow_nonprivate))
+        return cls(epsilon, delta, currency, limit, adjacency, names, bool(allow_nonprivate), reserve)
 
     def require(self, path: str, **given: Any) -> None:
         """Raise ValueError if a parameter that is given (not None) is not the one fixed in the ledger at ``path``."""
@@ -172,25 +184,38 @@ class Terms:
         kept_in = CURRENCIES[self.currency]
         if kept_in is None:
             return Amount(decimal(budget.epsilon), decimal(budget.delta))
-        amount = amount_in(budget, kept_in)
-        if amount is None or not (amount > 0 and math.isfinite(amount)):
+        amount, failure = amount_in(budget, kept_in) or (math.inf, 0.0)
+        if not (amount > 0 and math.isfinite(amount)):
             raise ValueError(
-                f"this ledger is kept in {self.currency}, and a fit whose budget is kept in {budget.currency.name} has "
+                f"this ledger is kept in {self.currency}, and a fit whose budget is kept in {_kind(budget)} has "
                 f"no {self.currency}: use a ledger with currency='basic'"
             )
-        return Amount(decimal(amount), Fraction(0))
+        if decimal(failure) > self.limit.delta:
+            raise ValueError(
+                f"this fit discovers values and takes {failure:g} of delta for that, but the ledger has a reserve of "
+                f"{self.reserve:g} for discoveries: create a ledger with reserve=..., a part of its delta, or use one "
+                f"with currency='basic', or {INSTEAD}"
+            )
+        return Amount(decimal(amount), decimal(failure))
 
-    def settled(self, budget: Budget, charged: float) -> Amount:
-        """Return what a fit that ended after charging this much of its budget counts as."""
-        if budget.currency == CURRENCIES[self.currency] and 0 < charged <= budget.limit:
-            return Amount(decimal(charged), Fraction(0))
+    def settled(self, budget: Budget, charged: float, failure: float) -> Amount:
+        """Return what a fit that ended after charging this much of its budget, and this failure, counts as."""
+        if type(budget.currency) is type(CURRENCIES[self.currency]) and 0 < charged <= budget.limit:
+            return Amount(decimal(charged), decimal(failure))
         return self.price(budget)
+
+    def remedy(self, amount: Amount, left: Amount) -> str:
+        """Return what helps, as the end of a message, where the reserve for discoveries is what is used up."""
+        if self.reserve and amount.main <= left.main:
+            return f". The reserve of delta for discoveries is used up: {INSTEAD}"
+        return ""
 
     def as_dict(self, amount: Amount) -> dict[str, float]:
         """Return an amount as numbers by name, never rounded up."""
         if self.currency == "basic":
             return {"epsilon": float_below(amount.main), "delta": float_below(amount.delta)}
-        return {self.currency: float_below(amount.main)}
+        discoveries = {"delta": float_below(amount.delta)} if self.reserve else {}
+        return {self.currency: float_below(amount.main)} | discoveries
 
     def words(self, amount: Amount) -> str:
         """Return an amount in words."""
@@ -210,12 +235,51 @@ def _different_names(disjoint: Any) -> tuple[str, ...]:
     return names
 
 
-def amount_in(budget: Budget, kept_in: Currency) -> float | None:
-    """Return the amount of a whole budget in a currency, None where it has none."""
+def amount_in(budget: Budget, kept_in: Currency) -> tuple[float, float] | None:
+    """Return the amount of a whole budget in a currency and the failure of its discovery; None where it has none."""
+    if isinstance(budget.currency, GaussianDP) and isinstance(kept_in, GaussianDP):
+        return budget.limit, budget.currency.failure
     if budget.currency == kept_in:
-        return budget.limit
+        return budget.limit, 0.0
     if kept_in == ZCDP():
-        return budget.currency.rho(budget.limit)
+        rho = budget.currency.rho(budget.limit)
+        return None if rho is None else (rho, 0.0)
     if budget.currency == PureDP():
-        return kept_in.price(PureCost(budget.limit))
+        return kept_in.price(PureCost(budget.limit)), 0.0
     return None
+
+
+def epsilon_of(currency: Currency, amount: float, failure: float, delta: float) -> float:
+    """Return the epsilon that an amount guarantees at ``delta`` if discoveries fail with this probability together."""
+    if failure:  # only mu**2 has discoveries
+        return conversions.gaussian_epsilon(delta, math.sqrt(amount), failure)
+    return currency.epsilon(amount, delta)
+
+
+def _limit(epsilon: float, delta: float, kept_in: Currency | None, reserve: float) -> Amount:
+    """Return the limit that guarantees (epsilon, delta) in a currency, None for "basic"."""
+    if kept_in is None:
+        return Amount(decimal(epsilon), decimal(delta))
+    if reserve:
+        return Amount(decimal(conversions.gaussian_square(epsilon, delta, reserve)), decimal(reserve))
+    return Amount(decimal(kept_in.limit(epsilon, delta)), Fraction(0))
+
+
+def _kind(budget: Budget) -> str:
+    discovers = isinstance(budget.currency, GaussianDP) and budget.currency.discovery is not None
+    return f"{budget.currency.name} with a discovery of values" if discovers else budget.currency.name
+
+
+def _reserve(value: Any, currency: str, delta: float) -> float:
+    """Return the part of delta that is for discoveries; raise ValueError if there cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"reserve={value!r} must be a number")
+    reserve = float(value)
+    if reserve and currency != GaussianDP.name:
+        raise ValueError(
+            f"reserve={reserve!r} is for a ledger with currency='mu**2'. With currency={currency!r} leave it out: "
+            "'basic' takes discoveries as they are, and 'rho' takes none"
+        )
+    if reserve != 0 and not SMALLEST_FAILURE <= reserve < delta:
+        raise ValueError(f"reserve={reserve!r} must lie between 0 and delta={delta!r}, which it is a part of")
+    return reserve

@@ -1,0 +1,183 @@
+"""Raw tables: rows of fields as they were read, and the rows on grids that features make of them.
+
+A table is read once, block by block. Blocks are cut by public numbers of rows. They stay in memory, or in a temporary
+file.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..mechanisms.samplers import Integers
+from .arrays import require_rows
+from .dask import Check, DaskRows, DaskTable, checked_block
+from .fields import Bags, Field, Found, FrameChunk, Named, Values, Words
+from .frames import frame_of
+from .labels import as_labels
+from .row_map import PublicShape, RowMap
+from .rows import Chunk, ChunkRows, Matrix, Part
+from .schema import Schema
+from .stored import Scratch, StoredRows, rounded
+from .tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """The rows of a raw table that was read, in parts that become FrameChunks, and the number of its columns."""
+
+    parts: Sequence[Part]
+    n_columns: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return sum(map(len, self.parts)), self.n_columns
+
+    def raw(self) -> ChunkRows:
+        """Return the rows as they were read: their chunks are FrameChunks."""
+        return ChunkRows(lambda: self.parts, _raw_shape(*self.shape))
+
+    def features(self, how: RowMap) -> Iterator[Matrix]:
+        """Yield the features of the rows, some thousand rows at a time."""
+        return (how.features.transform(part.load()) for part in self.parts)
+
+
+def _raw_shape(n_rows: int, n_columns: int) -> PublicShape:
+    """Return what is public about so many raw rows."""
+    return PublicShape(n_rows, n_columns, n_columns, (1.0, math.sqrt(n_columns)))
+
+
+def in_memory(schema: Schema, tables: Iterable[Any]) -> Blocks:
+    """Read tables that follow one another and keep what was read in memory."""
+    return Blocks([chunk for X in tables for chunk in schema.blocks(X)], len(schema.names))
+
+
+def on_disk(schema: Schema, tables: Iterable[Any]) -> Blocks:
+    """Read tables that follow one another, each once, and keep what was read in a temporary file."""
+    lengths = list[int]()
+    with Scratch() as scratch:
+        for X in tables:
+            for chunk in schema.blocks(X):
+                lengths.append(len(chunk))
+                for array in _arrays(chunk):
+                    scratch.write(array)
+        kept = scratch.read()
+    per_chunk = len(kept) // max(1, len(lengths))
+    parts = [_InFile(schema.fields, kept[k * per_chunk :][:per_chunk], n) for k, n in enumerate(lengths)]
+    return Blocks(parts, len(schema.names))
+
+
+def _arrays(chunk: FrameChunk) -> Iterator[NDArray[Any]]:
+    """Yield what has to be kept of a chunk: as many arrays for each chunk of a table."""
+    for values in chunk.values:
+        if isinstance(values, Named):
+            texts = [key.encode("utf-8", "surrogatepass") for key in values.keys]
+            yield values.codes
+            yield np.frombuffer(b"".join(texts), np.uint8)
+            yield np.cumsum([0, *map(len, texts)])
+        elif isinstance(values, Bags):
+            yield values.starts
+            yield values.buckets
+        else:
+            yield values
+
+
+@dataclass(frozen=True, eq=False)
+class _InFile:
+    """A chunk whose arrays lie in a file."""
+
+    fields: tuple[Field, ...]
+    kept: list[NDArray[Any]]
+    n_rows: int
+
+    sparse = True
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    def load(self) -> FrameChunk:
+        arrays = iter(self.kept)
+        return FrameChunk(self.fields, tuple(_values(field, arrays) for field in self.fields), self.n_rows)
+
+    def take(self, indices: Integers) -> FrameChunk:
+        return self.load().take(indices)
+
+
+def _values(field: Field, arrays: Iterator[NDArray[Any]]) -> Values:
+    first = next(arrays)
+    if isinstance(field, Words):
+        return Bags(first, next(arrays))
+    if not isinstance(field, Found):
+        return first
+    text, ends = next(arrays).tobytes(), next(arrays).tolist()
+    return Named(first, [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)])
+
+
+class FrameTable(Table):
+    """A raw table in memory, or in a temporary file, and its labels."""
+
+    def __init__(self, schema: Schema, blocks: Blocks, y: Any, classes: Any = None, *, on_disk: bool = False) -> None:
+        require_rows(len(y))
+        super().__init__(blocks.shape, np.unique(y), classes, schema=schema)
+        self._blocks, self._labels, self._on_disk = blocks, as_labels(self.classes, y), on_disk
+
+    def raw(self) -> ChunkRows:
+        return self._blocks.raw()
+
+    def rows(self, how: RowMap) -> ChunkRows:
+        """Return the features of the rows on their grid; a block is forgotten when it was rounded."""
+        features = self._blocks.features(how)
+        if self._on_disk:
+            return StoredRows(features, self._labels, how, on_disk=True)
+        held, width = list[Chunk](), 0
+        for start, rows in rounded(features, self._labels, how):
+            width = rows.n_features
+            for chunk in rows._chunks():
+                chunk.first += start
+                held.append(chunk)
+        return ChunkRows(lambda: held, how.of_shape(len(self._labels), width))
+
+
+@dataclass(frozen=True, eq=False)
+class UnreadBlock:
+    """A block of a Dask collection, which is read where it is when its rows are needed."""
+
+    schema: Schema
+    X: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+        return frame_of(self.X).shape
+
+    def read(self) -> Blocks:
+        """Return its rows."""
+        return in_memory(self.schema, [self.X])
+
+
+class DaskFrameTable(DaskTable):
+    """A Dask DataFrame, or a Dask array, as a raw table. ``check`` returns an UnreadBlock and labels for a block."""
+
+    def raw(self) -> DaskRows:
+        return self._made(_raw_rows_of_block, _raw_shape(self.facts.n_rows, self.facts.n_features))
+
+    def rows(self, how: RowMap) -> DaskRows:
+        width = how.features.n_features
+        return self._made(_grid_rows_of_block, how.of_shape(self.facts.n_rows, width), self.classes, how)
+
+
+def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> ChunkRows:
+    block: UnreadBlock = checked_block(check, X, y, shape)[0]
+    return block.read().raw()
+
+
+def _grid_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int], classes: Any, how: RowMap) -> StoredRows:
+    block, y = checked_block(check, X, y, shape)
+    return StoredRows(block.read().features(how), as_labels(classes, y), how, on_disk=False)

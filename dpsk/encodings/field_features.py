@@ -1,0 +1,106 @@
+"""From the released counts of a field to its features, their means and their deviations."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
+from ..data.fields import Field, Listed, Quantity, Words
+from ..mechanisms.samplers import Floats
+from ..queries.looks import FieldCounts
+from .bins import ends_of, is_one_number, knots_of, smoothed
+
+RARE = 3.0  # standard deviations of the noise below which a value is not told from no value
+OUTSIDE = 0.01  # the part of all numbers beyond each end of the linear term
+_POINTS = 4  # of a bin, over which its mass is spread
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """The features of a field, and for each the estimated sums over rows of its values and of their squares."""
+
+    features: FieldFeatures
+    sums: Floats
+    squares: Floats
+
+
+def counted(
+    field: Field, at: int, counts: FieldCounts, edges: Floats | None, *, n_knots: int, n_rows: int, noise: float
+) -> Counted:
+    """Return the features that the released counts of a field ask for."""
+    if isinstance(field, Quantity) and edges is not None:
+        return _quantity(field, at, counts, edges, n_knots, n_rows, noise)
+    if isinstance(field, Words):
+        return _words(field, at, counts, n_rows, noise)
+    return _category(field, at, counts, n_rows, noise)
+
+
+def is_bounded(field: Quantity) -> bool:
+    """Return whether both ends of a quantity are public."""
+    return field.low is not None and field.high is not None
+
+
+def _quantity(
+    field: Quantity, at: int, counts: FieldCounts, edges: Floats, n_knots: int, n_rows: int, noise: float
+) -> Counted:
+    mass, one = smoothed(counts.cells, noise), is_one_number(counts.cells, noise)
+    if one:
+        mass = np.where(np.arange(len(mass)) == counts.cells.argmax(), max(counts.cells.max(), noise), 0.0)
+    zero = counts.zero if counts.zero > RARE * noise else 0.0
+    where = np.linspace(edges[:-1], edges[1:], 2 * _POINTS + 1)[1::2].T.ravel()  # the middles of even parts
+    points, weights = np.append(where, 0.0), np.append(np.repeat(mass / _POINTS, _POINTS), zero)
+    missing = counts.missing if counts.missing > RARE * noise else 0.0
+    weights *= max(n_rows - missing, noise) / weights.sum()
+    if is_bounded(field):
+        low, high = field.low, field.high
+    else:
+        low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (edges[0], edges[-1])
+        if zero:
+            low, high = min(low, 0.0), max(high, 0.0)
+    knots = np.zeros(0)
+    if n_knots and mass.any() and not one:
+        knots = knots_of(edges, mass, n_knots, zero=bool(zero))
+    centre = float(np.clip(np.average(points, weights=weights), low, high))
+    features = QuantityFeatures(
+        at,
+        field.name,
+        low,
+        high,
+        centre,
+        knots if len(knots) > 2 else np.zeros(0),
+        zero=bool(zero) and len(knots) > 2,
+        missing=bool(missing),
+    )
+    placed, numbers = features.entries(points)
+    k = len(features.names)
+    sums = np.bincount(placed.ravel(), (numbers * weights[:, None]).ravel(), minlength=k)
+    squares = np.bincount(placed.ravel(), (numbers**2 * weights[:, None]).ravel(), minlength=k)
+    if features.missing:
+        sums[-1] = squares[-1] = missing
+    return Counted(features, sums, squares)
+
+
+def _category(field: Field, at: int, counts: FieldCounts, n_rows: int, noise: float) -> Counted:
+    kept = np.flatnonzero(counts.cells > RARE * noise)
+    missing = counts.missing if counts.missing > RARE * noise else 0.0
+    rest = n_rows - counts.cells[kept].sum() - missing
+    other = bool(rest > RARE * noise * math.sqrt(len(kept) + 2)) or not len(kept)
+    features = CategoryFeatures(
+        at,
+        field.name,
+        tuple(counts.names[i] for i in kept),
+        tuple(int(i) for i in kept) if isinstance(field, Listed) else None,
+        other=other,
+        missing=bool(missing),
+    )
+    sums = np.array([*counts.cells[kept], *[rest] * other, *[missing] * bool(missing)])
+    return Counted(features, sums, sums)
+
+
+def _words(field: Words, at: int, counts: FieldCounts, n_rows: int, noise: float) -> Counted:
+    kept = np.flatnonzero(counts.cells > RARE * noise)
+    sums = counts.cells[kept]
+    # a row of m words adds sqrt(m) to all buckets together, and each of its entries is 1/sqrt(m)
+    entry = n_rows / max(float(sums.sum()), n_rows)
+    return Counted(WordFeatures(at, field.name, tuple(map(int, kept)), field.buckets), sums, sums * entry)

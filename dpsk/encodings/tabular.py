@@ -1,0 +1,161 @@
+"""The encoding of raw tables: numbers become curves, categories become indicators, and what that takes is counted.
+
+The first look finds where numbers lie. The second is one joint histogram of all fields. Knots, ends, means, deviations
+and the values of categories all follow from these releases (docs/guarantees.md, 15). How much they may cost, and how
+many knots there are, follows from public facts alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data import Columns, Door, Facts, RowMap, Table
+from ..data.features import Features
+from ..data.fields import Field, Found, Quantity
+from ..data.private import PrivateData
+from ..mechanisms.samplers import Floats
+from ..privacy.currencies import GaussianDP
+from ..privacy.discovery import Discovery
+from ..privacy.neighbours import Adjacency
+from ..queries.looks import JointHistogram, SignedMagnitudes
+from ..requirements import flag
+from ..solvers.precision import deviation, share_of_noise
+from .bins import even_bins, filled, smoothed
+from .encoding import Encoding
+from .field_features import counted, is_bounded
+
+FAILURE = 0.1  # of delta, for the discovery of values
+SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 1000: less where noise matters less
+FIRST, MOST_FIRST, ROUGH = 0.2, 0.6, 300.0  # of that share, for the first look: more below this precision,
+CLOSER = 0.1  # where the closer look gets less than this
+KNOTS, FEWEST, MOST = 2.5, 4, 32  # the root of the precision by the first, within the others
+LINEAR = 20.0  # below this precision quantities are linear
+BINS = 64
+SCALE_POWER = 0.85
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What the looks at a raw table may cost, and how fine its curves are: from public facts.
+
+    ``precision`` is how many rows outweigh the noise of a count, if the whole budget bought one count of every field.
+    """
+
+    precision: float
+
+    @classmethod
+    def of(cls, limit: float, n_rows: int, n_fields: int, adjacency: str) -> Schedule:
+        """Return the schedule for a budget of ``limit``, a square of mu."""
+        return cls(math.sqrt(limit / (n_fields * Adjacency(adjacency).parts)) * n_rows)
+
+    @property
+    def share(self) -> float:
+        """The part of the budget for all looks."""
+        return float(np.clip(SHARE * math.sqrt(1000 / self.precision), LEAST_SHARE, MOST_SHARE))
+
+    @property
+    def first(self) -> float:
+        """The part of that for the first look at quantities."""
+        return float(np.clip(FIRST * (ROUGH / self.precision) ** 0.75, FIRST, MOST_FIRST))
+
+    @property
+    def closer(self) -> float:
+        """The part of it for a closer look at quantities."""
+        return CLOSER * min(1.0, self.precision / ROUGH)
+
+    @property
+    def last(self) -> float:
+        """The part of it for the joint histogram of all fields."""
+        return 1 - self.first - self.closer
+
+    @property
+    def n_knots(self) -> int:
+        """How many knots a curve has; 0 for a straight line."""
+        if self.precision < LINEAR:
+            return 0
+        return int(np.clip(math.sqrt(self.precision) / KNOTS, FEWEST, MOST))
+
+
+@dataclass(frozen=True, eq=False)
+class TabularEncoding(Encoding):
+    """How raw tables are brought to the grid. What it learns from the rows it buys at the door of the fit."""
+
+    fit_intercept: bool = flag(True)
+
+    def require(self, facts: Facts) -> None:
+        """Raise ValueError if this encoding is not for these data; called before any cost."""
+        if facts.schema is None:
+            raise ValueError("a raw table has a schema, but these data are plain numbers")
+
+    def learned(self, door: Door, table: Table) -> RowMap:
+        """Return the map of rows onto the grid, after releases that find what is not public."""
+        if table.facts.schema is None:
+            raise ValueError("a raw table has a schema, but these data are plain numbers")
+        raw, fields = door.open(table.raw()), table.facts.schema.fields
+        limit = raw.budget.limit
+        schedule = Schedule.of(limit, raw.n_rows, len(fields), raw.adjacency)
+        edges = _edges(raw, fields, schedule)
+        look = JointHistogram(
+            dict(enumerate(fields)),
+            edges,
+            mechanism=share_of_noise(raw, schedule.share * schedule.last),
+            adjacency=raw.adjacency,
+            discovery=getattr(raw.currency, "discovery", None),
+        )
+        counts = raw.draw(look)
+        n, noise = raw.n_rows, look.noise
+        found = [
+            counted(field, at, counts[at], edges.get(at), n_knots=schedule.n_knots, n_rows=n, noise=noise)
+            for at, field in enumerate(fields)
+        ]
+        features = Features(table.facts.schema, tuple(field.features for field in found))
+        mean = np.concatenate([field.sums for field in found]) / n
+        square = np.concatenate([field.squares for field in found]) / n
+        columns = _standardised(np.clip(mean, -1, 1), square, noise / n, centred=bool(self.fit_intercept))
+        return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features)
+
+
+def currency_for(facts: Facts, epsilon: float, delta: float, adjacency: str) -> GaussianDP:
+    """Return the currency of a fit on a raw table: with a discovery, if there are values that are not public."""
+    fields = () if facts.schema is None else facts.schema.fields
+    columns = sum(isinstance(field, Found) for field in fields)
+    if not columns:
+        return GaussianDP()
+    limit = GaussianDP(Discovery(FAILURE * delta, columns, shift=1.0)).limit(epsilon, delta)
+    schedule = Schedule.of(limit, facts.n_rows, len(fields), adjacency)
+    shift = math.sqrt(schedule.share * schedule.last * limit / (len(fields) * Adjacency(adjacency).parts))
+    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-30)))
+
+
+def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:
+    """Return the ends of bins of each quantity that hold about as many rows each, as far as can be seen."""
+    quantities = {at: field for at, field in enumerate(fields) if isinstance(field, Quantity)}
+    if not quantities:
+        return {}
+    edges = {at: np.linspace(field.low, field.high, BINS + 1) for at, field in quantities.items() if is_bounded(field)}
+    unknown = [at for at in quantities if at not in edges]
+    if unknown:
+        query, mechanism = SignedMagnitudes(unknown), share_of_noise(raw, schedule.share * schedule.first)
+        counts = raw.release(raw.measure(query), mechanism)
+        noise = deviation(mechanism, query.sensitivity(raw.adjacency)) * query.unit
+        for at, line in zip(unknown, counts, strict=True):
+            numbers, zero, none = line[:-1].copy(), line[len(query.ends)], line[-1]
+            numbers[len(query.ends)] = 0.0
+            edges[at] = even_bins(query.edges(), filled(numbers, noise, raw.n_rows - zero - none), BINS)
+    closer = JointHistogram(
+        quantities, edges, mechanism=share_of_noise(raw, schedule.share * schedule.closer), adjacency=raw.adjacency
+    )
+    for at, count in raw.draw(closer).items():
+        edges[at] = even_bins(edges[at], smoothed(count.cells, closer.noise), BINS)
+    return edges
+
+
+def _standardised(mean: Floats, square: Floats, noise: float, *, centred: bool) -> Columns:
+    """Return the map of features to columns with their means at 0, divided by a power of their deviations."""
+    mean = np.where(np.abs(mean) < 3 * noise, 0.0, mean)
+    variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
+    columns = Columns.within(-1.0, 1.0, len(mean))
+    return columns.standardised(variance ** (-SCALE_POWER / 2), mean if centred else None)

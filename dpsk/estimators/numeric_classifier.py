@@ -1,0 +1,36 @@
+"""Classifiers of tables of numbers: what they ask about columns."""
+
+from typing import Any
+
+from .classifier import PrivateClassifier
+
+
+class NumericClassifier(PrivateClassifier):
+    """Base of private classifiers that take tables of numbers.
+
+    Parameters
+    ----------
+    bounds : pair of numbers or arrays, dict, or None
+        Public lower and upper bounds of the columns: ``(0, 1)`` for all, ``(lows, highs)``, not a list of pairs, or by
+        name, ``{"age": (0, 120), ...}``, for every column of a DataFrame. Values beyond are clipped, and columns are
+        fitted in units of their bounds. With bounds nothing is spent on finding ranges.
+    standardize : {"private", None}
+        "private" spends a part of the budget on means and standard deviations of the columns (and, without
+        ``bounds``, on their ranges first) and fits standardised columns; ``alpha`` then refers to these. The
+        coefficients come back in the units of X. None fits the columns as they are.
+    data_norm : float or None
+        A public bound on the l2 norm of a row; longer rows are scaled down to it, in ``fit`` and in predictions. None:
+        no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
+
+    Attributes
+    ----------
+    ranges_ : ndarray of shape (2, n_features), or None
+        Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
+        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
+    data_norm_ : float or None
+        The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
+    """
+
+    bounds: Any = None
+    standardize: str | None = None
+    data_norm: float | None = None

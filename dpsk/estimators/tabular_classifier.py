@@ -1,0 +1,60 @@
+"""The estimator for raw tables: strings, numbers, dates and missing entries as they are."""
+
+from typing import Any
+
+from ..data import Facts, Unknown, require_columns
+from ..encodings.tabular import TabularEncoding, currency_for
+from ..objectives import Linear
+from ..privacy import Budget
+from ..requirements import checked
+from ..solvers.calibrated import SHARE, Calibrated
+from ..solvers.gradient_descent import GradientDescent
+from .classifier import PrivateClassifier
+from .plan import Plan, l2_of, with_parameters_of
+from .probabilities import LossNamed, Probabilities
+
+REACH = 0.5  # of the descent, beside that for tables of numbers: hats overlap, and steps along their sums are long
+
+
+class DPTabularClassifier(Probabilities, PrivateClassifier):
+    """Differentially private classifier for raw tables: text, numbers, dates and missing entries as they are.
+
+    The model is a sum of curves, one for each column of numbers, and of bars, one for each category: ``effects_`` has
+    them, and :class:`~dpsk.EffectsDisplay` draws them. Where numbers lie, which categories there are and how often, is
+    found with noise within the budget of the fit. Nothing has to be tuned.
+
+    Parameters
+    ----------
+    columns : "auto" or dict
+        The kinds of columns by name: :class:`~dpsk.Number`, :class:`~dpsk.Categories`, :class:`~dpsk.Text`,
+        :class:`~dpsk.Date`, or None to leave a column out. "auto", also as a value of the dict: what the type of the
+        column says. Numbers are numbers, text is categories that are discovered, and the types of columns count as
+        public. Public bounds and public lists of categories save budget.
+
+    Attributes
+    ----------
+    encoder_ : TabularEncoder
+        The released map of columns to features, a transformer of its own. ``coef_`` has one column per feature, in the
+        order of ``encoder_.get_feature_names_out()``.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> from dpsk import DPTabularClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> age, job = rng.integers(18, 90, 2000), rng.choice(["nurse", "cook", "clerk"], 2000)
+    >>> frame = pd.DataFrame({"age": age, "job": job})
+    >>> model = DPTabularClassifier(epsilon=4.0).fit(frame, (age > 50) & (job != "cook"))
+    >>> model.predict(frame).shape
+    (2000,)
+    """
+
+    columns: Any = checked("auto", require_columns)
+
+    def _plan(self, facts: Facts | Unknown) -> Plan:
+        encoding = with_parameters_of(self, TabularEncoding)
+        objective = Linear(LossNamed("log_loss"), l2_of(self))
+        solver = Calibrated(GradientDescent(reach=REACH, spare=SHARE))
+        Budget.of(self.epsilon, self.delta)  # or its error, before the facts of the data are asked for
+        currency = currency_for(facts, float(self.epsilon), float(self.delta), self.adjacency)
+        return Plan(solver, objective, encoding, Budget.of(self.epsilon, self.delta, currency=currency))

@@ -1,0 +1,62 @@
+"""Counts of rows by score and label: what probabilities are corrected with."""
+
+import numpy as np
+
+from ..data.grid import weights_on_grid
+from ..data.private import Query
+from ..data.rows import Chunk
+from ..elementwise import exp, log
+from ..losses import sum_of_classes
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
+from ..privacy.neighbours import Adjacency
+
+_BITS = 20
+
+
+class Outcomes(Query):
+    """Counts of rows by label and by how sure a linear model is, on a fine grid.
+
+    With two classes there are two lines, for the labels -1 and 1, with the score of the row. With more there are two
+    lines for wrong and right predictions, with the log-odds of the class that is predicted. ``edges`` are the ends of
+    the cells of a line, in order; what lies beyond counts as in the first or last.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.9)
+    A leaving row lowers one count by 1, a replaced row moves 1 from one cell to another.
+    """
+
+    label = "outcomes"
+    unit = 2.0**-_BITS
+    evaluations = 1
+
+    def __init__(self, w: Floats, edges: Floats) -> None:
+        self.w, _ = weights_on_grid(w)
+        self.edges = np.array(edges, dtype=np.float64)
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        one, parts = 2**_BITS, Adjacency(adjacency).parts
+        l2 = one if parts == 1 else float(np.nextafter(np.sqrt(2) * one, np.inf))
+        return Sensitivity(l1=parts * one, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        scores = chunk.scores(self.w)
+        if scores.ndim == 1:
+            line = (chunk.y > 0).astype(np.int64)
+        else:
+            line = (scores.argmax(axis=1) == chunk.y).astype(np.int64)
+            scores = log_odds_of_winner(scores)
+        n_cells = len(self.edges) - 1
+        cell = np.searchsorted(self.edges[1:-1], scores, side="right")
+        counts = np.bincount(line * n_cells + cell, minlength=2 * n_cells)
+        return counts.reshape(2, n_cells).astype(np.int64) << _BITS
+
+
+def log_odds_of_winner(scores: Floats) -> Floats:
+    """Return for each row the logarithm of p / (1 - p), where p is the softmax of its largest score."""
+    winner = scores.argmax(axis=1)
+    odds = exp(scores - scores.max(axis=1, keepdims=True))
+    odds[np.arange(len(odds)), winner] = 0.0
+    sure: Floats = -log(np.maximum(sum_of_classes(odds), 2.0**-100))
+    return sure
