@@ -19,7 +19,7 @@ from dpsk.data import ArrayRows, Compact, PrivateData, Query, RowMap
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
 from dpsk.encodings import LinearEncoding, standardization
-from dpsk.estimators import LossNamed, Plan, NumericClassifier, l2_of, with_parameters_of
+from dpsk.estimators import LossNamed, NumericClassifier, Plan, l2_of, with_parameters_of
 from dpsk.estimators.default_classifiers import PRECISE
 from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
 from dpsk.mechanisms import (
