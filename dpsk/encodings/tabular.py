@@ -127,7 +127,7 @@ def currency_for(facts: Facts, epsilon: float, delta: float, adjacency: str) -> 
     limit = GaussianDP(Discovery(FAILURE * delta, columns, shift=1.0)).limit(epsilon, delta)
     schedule = Schedule.of(limit, facts.n_rows, len(fields), adjacency)
     shift = math.sqrt(schedule.share * schedule.last * limit / (len(fields) * Adjacency(adjacency).parts))
-    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-30)))
+    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-42)))
 
 
 def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:
