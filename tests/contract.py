@@ -26,7 +26,12 @@ PURE = [OutputPerturbationLogisticRegression, OutputPerturbationSVC]
 ONCE = [*PERTURBING, *PURE]
 SECOND_ORDER = [DPSecondOrderClassifier]
 TABULAR = [DPTabularClassifier]  # they have no bounds, and take what is missing
-BY_FACTS = [DPLogisticRegression, DPLinearSVC, *PERTURBING, *TABULAR]  # their budget depends on public facts of the data
+BY_FACTS = [
+    DPLogisticRegression,
+    DPLinearSVC,
+    *PERTURBING,
+    *TABULAR,
+]  # their budget depends on public facts of the data
 ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER, *TABULAR]
 OUTSIDE = [NoisyDescentClassifier]  # an estimator that is not in the package keeps the whole contract
 SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
