@@ -12,6 +12,7 @@ from dpsk import (
     DPLogisticRegression,
     DPSecondOrderClassifier,
     DPSGDClassifier,
+    DPTabularClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
@@ -24,8 +25,14 @@ PERTURBING = [ObjectivePerturbationClassifier]
 PURE = [OutputPerturbationLogisticRegression, OutputPerturbationSVC]
 ONCE = [*PERTURBING, *PURE]
 SECOND_ORDER = [DPSecondOrderClassifier]
-BY_FACTS = [DPLogisticRegression, DPLinearSVC, *PERTURBING]  # their budget depends on public facts of the data
-ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER]
+TABULAR = [DPTabularClassifier]  # they have no bounds, and take what is missing
+BY_FACTS = [
+    DPLogisticRegression,
+    DPLinearSVC,
+    *PERTURBING,
+    *TABULAR,
+]  # their budget depends on public facts of the data
+ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER, *TABULAR]
 OUTSIDE = [NoisyDescentClassifier]  # an estimator that is not in the package keeps the whole contract
 SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
 """Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
@@ -42,6 +49,7 @@ def each(estimators):
 
 each_estimator = each([*ESTIMATORS, *OUTSIDE])
 each_iterative = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in ONCE])
+each_numeric = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in TABULAR])
 each_with_rho = each([*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
 each_standardising = each(STANDARDISING)

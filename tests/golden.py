@@ -39,7 +39,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 import dpsk
-from dpsk import Chunks, PrivacyLedger, PrivateSearchCV, private_score
+from dpsk import Categories, Chunks, Number, PrivacyLedger, PrivateSearchCV, Text, private_score
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 
 FILE = Path(__file__).with_suffix(".json")
@@ -59,6 +59,7 @@ LOSSES: dict[str, tuple[str | None, ...]] = {
     "ObjectivePerturbationClassifier": ("log_loss", "huber_hinge"),
     "OutputPerturbationLogisticRegression": (None,),
     "OutputPerturbationSVC": ("huber_hinge", "squared_hinge", "hinge"),
+    "DPTabularClassifier": (None,),
 }
 """All estimators, and the values of their parameter ``loss``."""
 
@@ -81,6 +82,10 @@ COLUMNS: tuple[dict[str, Any], ...] = (
     {"standardize": "private"},
     {"standardize": None, "data_norm": 0.75},
 )
+
+
+RAW = {"DPTabularClassifier": {"columns": {j: Number() for j in range(D)}}}
+"""Estimators of raw tables, which have none of the parameters in ``COLUMNS``, and what chunks have to be told."""
 
 
 def small(bits: np.random.Philox, n: int, m: int) -> Any:
@@ -209,8 +214,8 @@ def measured(model: Any, X: Any) -> dict[str, Any]:
         found |= {
             "weights": digest(model.coef_, model.intercept_),
             "first": [*model.coef_.ravel()[:2].tolist(), model.intercept_.tolist()[0]],
-            "ranges": None if model.ranges_ is None else digest(model.ranges_),
-            "data_norm": model.data_norm_,
+            "ranges": None if getattr(model, "ranges_", None) is None else digest(model.ranges_),
+            "data_norm": getattr(model, "data_norm_", None),
             "scores": digest(model.decision_function(X[:20])),
             "evaluations": model.evaluations_,
         }
@@ -324,6 +329,16 @@ DRAWS = [
     for mechanism, epsilon in (("exponential", 4.0), ("localization", 20.0))
     for more in ({}, {"alpha": "auto"}, {"alpha": "auto", "radius": 1.0}, {"fit_intercept": False})
 ]
+TABULAR = [
+    *kinds(epsilon=[0.2, 20.0, 1e4], adjacency=["replace"], alpha=[0.0, 0.1], delta=[1e-9], fit_intercept=[False]),
+    {"columns": {0: Number(-1, 1), 1: Number(-1, 0.5), 2: None}, "epsilon": 8.0},
+    {"columns": {3: Categories([0, 1]), 4: Categories()}, "epsilon": 20.0},
+    {"columns": {3: Categories(buckets=4), 4: Categories()}, "epsilon": 20.0, "adjacency": "replace"},
+    {"columns": {j: Categories() for j in range(5)}, "epsilon": 50.0},
+    {"columns": {2: Text(8)}, "classes": [0, 1, 2, 5]},
+    {"columns": {3: Categories([0, 1]), 4: Text(8)}, "delta": 0.0},
+    {"delta": 0.0, "epsilon": 20.0, "adjacency": "replace"},
+]
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "DPAGDLogisticRegression": ADAPTIVE,
     "DPAGDSVC": ADAPTIVE[::2],
@@ -336,6 +351,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "ObjectivePerturbationClassifier": OBJECTIVE,
     "OutputPerturbationLogisticRegression": [*OUTPUT, *OTHER_OBJECTIVES, *DRAWS],
     "OutputPerturbationSVC": [*OUTPUT[::2], *OTHER_OBJECTIVES[::2]],
+    "DPTabularClassifier": TABULAR,
 }
 
 
@@ -358,12 +374,12 @@ def _cases() -> Iterator[Case]:
         short = SHORT.get(estimator, {})
         for base in [short if loss is None else {"loss": loss, **short} for loss in losses]:
             for n_classes, columns in ((2, {"standardize": "private"}), (3, {"standardize": None})):
-                usual = Case(estimator, {**base, **columns}, n_classes)
+                usual = Case(estimator, {**base, **RAW.get(estimator, columns)}, n_classes)
                 if base.get("loss") == "hinge" and estimator == "OutputPerturbationSVC":
                     usual = replace(usual, parameters={**base, "standardize": None})
                 yield from (replace(usual, storage=storage) for storage in STORAGES if usual.takes(storage))
                 yield replace(usual, ledger=True)
-            for columns in COLUMNS:
+            for columns in () if estimator in RAW else COLUMNS:
                 yield Case(estimator, {**base, **columns})
                 yield Case(estimator, {**base, **columns, "fit_intercept": False}, 3)
         yield from (Case(estimator, {**short, **variant}) for variant in VARIANTS[estimator])

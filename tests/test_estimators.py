@@ -26,9 +26,11 @@ from contract import (
     SECOND_ORDER,
     SHORT,
     STANDARDISING,
+    TABULAR,
     Untouchable,
     each_estimator,
     each_iterative,
+    each_numeric,
     each_with_rho,
 )
 from sklearn.base import clone
@@ -40,7 +42,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
 import dpsk
-from dpsk import DPAGDSVC, BudgetExhausted, DPAGDLogisticRegression, PrivacySpent
+from dpsk import DPAGDSVC, BudgetExhausted, DPAGDLogisticRegression, Number, PrivacySpent
 from dpsk.estimators.budgets import is_exact
 from dpsk.estimators.progress import Progress
 from dpsk.privacy.ledger import Release
@@ -56,13 +58,19 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+def n_columns(model):
+    """How many columns the weights are for: those of the rows, or of the features that were made of them."""
+    return model.n_features_in_ if type(model) not in TABULAR else len(model.encoder_.get_feature_names_out())
+
+
 @each_estimator
 def test_two_classes(Estimator, cancer):
     models = [Estimator(epsilon=5.0, random_state=seed).fit(*cancer) for seed in range(3)]
     model = models[0]
     scores = [each.score(*cancer) for each in models]  # pure noise has heavier tails: single draws are below 0.8 often
     assert np.median(scores) > (0.85 if model.privacy_spent_.delta > 0 else 0.75)
-    assert model.coef_.shape == (1, 30)
+    assert model.coef_.shape == (1, n_columns(model))
+    assert model.n_features_in_ == 30
     assert model.intercept_.shape == (1,)
     assert model.decision_function(cancer[0]).shape == (569,)
 
@@ -74,7 +82,7 @@ def test_several_classes_share_one_budget(Estimator, iris):
     model = models[0]
     scores = [each.score(*iris) for each in models]
     assert np.median(scores) > 0.6  # one-vs-rest lines cannot do better than 0.8 here, the majority has 0.33
-    assert model.coef_.shape == (3, 4)
+    assert model.coef_.shape == (3, n_columns(model))
     assert model.decision_function(iris[0]).shape == (1500, 3)
     assert model.privacy_spent_.epsilon == 10.0
     assert model.privacy_spent_.charged <= model.privacy_spent_.limit
@@ -154,6 +162,8 @@ def test_a_model_survives_pickle_and_joblib(Estimator, data, request, tmp_path):
 @each_estimator
 @pytest.mark.parametrize("changed", [{"epsilon": np.inf}, {"data_norm": 0.1}, {"bounds": (0, 0.1)}], ids=str)
 def test_predictions_do_not_follow_parameters_that_are_set_later(Estimator, changed, cancer):
+    if Estimator in TABULAR:
+        changed = changed if "epsilon" in changed else {"columns": dict.fromkeys(range(30), Number(0, 0.1))}
     X, y = cancer
     standardize = {"standardize": None} if "standardize" in Estimator().get_params() else {}
     model = Estimator(**standardize, **SHORT.get(Estimator, {}), random_state=0)
@@ -192,7 +202,7 @@ def walk(thing, seen=None):
 
 
 @pytest.mark.slow
-@each_estimator
+@each_numeric
 @pytest.mark.parametrize("seed", [None, 987_654])
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, request):
@@ -332,7 +342,7 @@ def test_classes_can_be_fixed_beforehand(Estimator, cancer):
     X, y = cancer
     model = Estimator(epsilon=5.0, classes=[0, 1, 2], random_state=0).fit(X, y)
     assert model.classes_.tolist() == [0, 1, 2]
-    assert model.coef_.shape == (3, 30)
+    assert model.coef_.shape == (3, n_columns(model))
     only = Estimator(classes=[0, 1], random_state=0).fit(X[y == 1], y[y == 1])
     assert only.classes_.tolist() == [0, 1]
 
@@ -440,7 +450,9 @@ def bad_cases():
     for Estimator, (case, (parameters, message)) in itertools.product([*ESTIMATORS, *OUTSIDE], BAD.items()):
         if Estimator in SECOND_ORDER and "sampling" in parameters:
             parameters = {**parameters, "method": "opt-b"}
-        if set(parameters) <= set(Estimator().get_params()) and not (case == "delta zero" and Estimator in PURE):
+        if set(parameters) <= set(Estimator().get_params()) and not (
+            case == "delta zero" and Estimator in [*PURE, *TABULAR]
+        ):
             yield pytest.param(Estimator, parameters, message, id=f"{Estimator.__name__}-{case}")
 
 
@@ -468,12 +480,18 @@ def spoiled(cancer, what):
     return X, y
 
 
+@each_numeric
+@pytest.mark.parametrize(("what", "message"), [("nan", "NaN"), ("inf", "infinity")])
+def test_rows_that_are_not_finite_are_refused_and_nothing_is_spent(Estimator, what, message, cancer, monkeypatch):
+    monkeypatch.setattr(dpsk.data.private.SealedRows, "release", lambda *_: pytest.fail("something was spent"))
+    with pytest.raises(ValueError, match=message):
+        Estimator().fit(*spoiled(cancer, what))
+
+
 @each_estimator
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("nan", "NaN"),
-        ("inf", "infinity"),
         ("nan in y", "y contains NaN"),
         ("missing text in y", "NaN"),
         ("one class", "at least 2 classes"),
@@ -561,7 +579,7 @@ def test_without_an_intercept(Estimator, cancer):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@each_estimator
+@each_numeric
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_matrix])
 def test_long_rows_count_as_shorter_ones_in_predictions_as_in_the_fit(Estimator, storage):
     """With a rare class the intercept is large beside shortened rows, and would be small beside long ones."""
@@ -731,6 +749,9 @@ def test_an_error_never_quotes_the_data(Estimator, what, cancer):
     elif what == "text in y":
         y = y.astype(object)
         y[0] = "SECRET-Alice"
+    if what == "text" and Estimator in TABULAR:
+        Estimator(columns=dict.fromkeys(range(30), Number())).fit(X, y)  # where it is no number, it is missing
+        return
     with pytest.raises((ValueError, TypeError)) as caught:
         Estimator().fit(X, y)
     trail = [caught.value]
@@ -762,6 +783,7 @@ def test_a_refit_that_fails_leaves_no_report_of_the_fit_before(Estimator, cancer
         *("batch", "gradient and search", "gradient again", "search again") * (Estimator in SAMPLED),
         *("row norms", "magnitudes", "positions", "moments", "minimum") * (Estimator in ONCE),
         *("row norms", "magnitudes", "positions", "moments", "gradient", "search") * (Estimator in SECOND_ORDER),
+        *("magnitudes", "joint histogram", "row norms", "gradient") * (Estimator in TABULAR),
     }
     assert labels & {"gradient", "batch", "gradient and search", "minimum"}
     assert sum(release.count for release in model.privacy_spent_.releases) <= 10

@@ -17,6 +17,7 @@ from contract import (
     SAMPLED,
     SHORT,
     STANDARDISING,
+    TABULAR,
     Untouchable,
     each_estimator,
 )
@@ -158,13 +159,14 @@ def test_overspending_is_refused_before_anything_is_drawn(Estimator, given_as, l
 def test_bad_parameters_and_bad_data_spend_nothing(Estimator, ledger, draws, cancer):
     X, y = cancer[0].copy(), cancer[1]
     X[3, 2] = np.nan
+    tabular = Estimator in TABULAR
     for model, rows, labels in (
         (Estimator(alpha=-1, ledger=ledger), *cancer),
         (Estimator(epsilon=-1, ledger=ledger), *cancer),
-        (Estimator(ledger=ledger), X, y),
+        (Estimator(ledger=ledger), X + (1j if tabular else 0), y),
         (Estimator(ledger=ledger), cancer[0], np.ones(len(y))),
         (Estimator(ledger=ledger, classes=["a", "b"]), *cancer),
-        (Estimator(ledger=ledger, bounds=([0, 0], [1, 1])), *cancer),
+        (Estimator(ledger=ledger, **({"columns": {"no": None}} if tabular else {"bounds": ([0, 0], [1, 1])})), *cancer),
     ):
         with pytest.raises(ValueError, match=r"."):
             model.fit(rows, labels)

@@ -17,10 +17,10 @@ from ..data.features import Features
 from ..data.fields import Field, Found, Quantity
 from ..data.private import PrivateData
 from ..mechanisms.samplers import Floats
-from ..privacy.currencies import GaussianDP
+from ..privacy.currencies import GaussianDP, PureDP
 from ..privacy.discovery import Discovery
 from ..privacy.neighbours import Adjacency
-from ..queries.looks import JointHistogram, SignedMagnitudes
+from ..queries.looks import JointHistogram, SignedMagnitudes, joint_sensitivity, most_of
 from ..requirements import flag
 from ..solvers.precision import deviation, share_of_noise
 from .bins import even_bins, filled, smoothed
@@ -35,6 +35,7 @@ KNOTS, FEWEST, MOST = 2.5, 4, 32  # the root of the precision by the first, with
 LINEAR = 20.0  # below this precision quantities are linear
 BINS = 64
 SCALE_POWER = 0.85
+_SHOWN = 5  # columns that an error names
 
 
 @dataclass(frozen=True)
@@ -95,8 +96,7 @@ class TabularEncoding(Encoding):
         if table.facts.schema is None:
             raise ValueError("a raw table has a schema, but these data are plain numbers")
         raw, fields = door.open(table.raw()), table.facts.schema.fields
-        limit = raw.budget.limit
-        schedule = Schedule.of(limit, raw.n_rows, len(fields), raw.adjacency)
+        schedule = Schedule(_precision(raw, fields))
         edges = _edges(raw, fields, schedule)
         look = JointHistogram(
             dict(enumerate(fields)),
@@ -118,16 +118,39 @@ class TabularEncoding(Encoding):
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features)
 
 
-def currency_for(facts: Facts, epsilon: float, delta: float, adjacency: str) -> GaussianDP:
-    """Return the currency of a fit on a raw table: with a discovery, if there are values that are not public."""
+def currency_for(facts: Facts, epsilon: float, delta: float, adjacency: str) -> GaussianDP | PureDP:
+    """Return the currency of a fit on a raw table: with a discovery, if there are values that are not public.
+
+    Raises ValueError if there are and delta is 0.
+    """
     fields = () if facts.schema is None else facts.schema.fields
-    columns = sum(isinstance(field, Found) for field in fields)
+    found = [field.name for field in fields if isinstance(field, Found)]
+    columns = len(found)
+    if delta == 0:
+        _require_public(found)
+        return PureDP()
     if not columns:
         return GaussianDP()
     limit = GaussianDP(Discovery(FAILURE * delta, columns, shift=1.0)).limit(epsilon, delta)
     schedule = Schedule.of(limit, facts.n_rows, len(fields), adjacency)
     shift = math.sqrt(schedule.share * schedule.last * limit / (len(fields) * Adjacency(adjacency).parts))
-    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-30)))
+    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-42)))
+
+
+def _require_public(found: list[str]) -> None:
+    if found:
+        names = ", ".join(map(repr, found[:_SHOWN])) + (f" and {len(found) - _SHOWN} more" if found[_SHOWN:] else "")
+        raise ValueError(
+            f"delta=0 cannot pay for the discovery of values, which columns need that have no public list: {names}. "
+            f"Give lists, columns={{{found[0]!r}: Categories([...])}}, hash values, Categories(buckets=32) or "
+            "Text(buckets=256), or give a delta such as 1e-6"
+        )
+
+
+def _precision(raw: PrivateData, fields: tuple[Field, ...]) -> float:
+    """Return how many rows outweigh the noise of a count, if the whole budget bought one count of every field."""
+    sensitivity = joint_sensitivity(list(map(most_of, fields)), raw.adjacency)
+    return raw.n_rows / (deviation(share_of_noise(raw, 1.0), sensitivity) * SignedMagnitudes.unit)
 
 
 def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:

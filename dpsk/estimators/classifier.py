@@ -232,6 +232,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        raw = self.columns is not None
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = raw
         # noise is drawn anew in every fit, and a small data set at epsilon = 1 deserves a poor score
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True

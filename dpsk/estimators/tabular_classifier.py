@@ -5,10 +5,11 @@ from typing import Any
 from ..data import Facts, Unknown, require_columns
 from ..encodings.tabular import TabularEncoding, currency_for
 from ..objectives import Linear
-from ..privacy import Budget
+from ..privacy import Budget, GaussianDP, PureDP
 from ..requirements import checked
 from ..solvers.calibrated import SHARE, Calibrated
 from ..solvers.gradient_descent import GradientDescent
+from ..solvers.output_perturbation import OutputPerturbation
 from .classifier import PrivateClassifier
 from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
@@ -25,6 +26,12 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
 
     Parameters
     ----------
+    epsilon, delta : float
+        The privacy guarantee of the fit. Choose delta well below 1/n_samples. ``delta=0`` takes two classes, and public
+        lists or hashing for all categories; the model is then the exact minimum with noise (output perturbation).
+    alpha : float
+        Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, in the units
+        that are fitted. At ``delta=0`` theorems of Lowy & Razaviyayn (2021) choose it.
     columns : "auto" or dict
         The kinds of columns by name: :class:`~dpsk.Number`, :class:`~dpsk.Categories`, :class:`~dpsk.Text`,
         :class:`~dpsk.Date`, or None to leave a column out. "auto", also as a value of the dict: what the type of the
@@ -54,7 +61,20 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     def _plan(self, facts: Facts | Unknown) -> Plan:
         encoding = with_parameters_of(self, TabularEncoding)
         objective = Linear(LossNamed("log_loss"), l2_of(self))
-        solver = Calibrated(GradientDescent(reach=REACH, spare=SHARE))
-        Budget.of(self.epsilon, self.delta)  # or its error, before the facts of the data are asked for
+        pure = self.delta == 0
+        # or its error, before the facts of the data are asked for
+        Budget.of(self.epsilon, self.delta, currency=PureDP() if pure else GaussianDP())
+        solver = self._without_delta(facts) if pure else Calibrated(GradientDescent(reach=REACH, spare=SHARE))
         currency = currency_for(facts, float(self.epsilon), float(self.delta), self.adjacency)
         return Plan(solver, objective, encoding, Budget.of(self.epsilon, self.delta, currency=currency))
+
+    def _without_delta(self, facts: Facts | Unknown) -> OutputPerturbation:
+        """Return the solver for delta = 0; raise ValueError for what it is not made for."""
+        if self.alpha != type(self).alpha:
+            raise ValueError(f"alpha={self.alpha!r} has no effect at delta=0, where theorems choose it: leave it out")
+        if facts.n_classes > 2:
+            raise ValueError(
+                f"delta=0 is for two classes, but there are {facts.n_classes}: give a delta such as 1e-6, or fit "
+                "OutputPerturbationLogisticRegression behind public encodings"
+            )
+        return OutputPerturbation(target="empirical")

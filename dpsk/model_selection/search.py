@@ -306,7 +306,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        tags.input_tags = get_tags(self.estimator).input_tags
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
         return tags

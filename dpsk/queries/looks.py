@@ -35,14 +35,20 @@ _NAMES_AT_ONCE = 2**20  # of values of rows that are counted by name in one pass
 _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends within (1/2, 1]
 
 
-def joint_sensitivity(n_fields: int, adjacency: str) -> Sensitivity:
-    """Return how far a row moves counts in steps: it lies in at most one cell of each field, or weighs no more there.
+def joint_sensitivity(most: Sequence[int], adjacency: str) -> Sensitivity:
+    """Return how far a row moves counts in steps, if it adds at most ``most`` in all to the cells of each field.
 
-    A replaced row leaves a cell of each field and enters another.
+    A row lies in one cell of a field, or is spread over several with the squares of its parts adding up to at most 1. A
+    replaced row leaves its cells and enters others.
     """
-    parts = n_fields * Adjacency(adjacency).parts
-    l2 = math.nextafter(math.sqrt(parts), math.inf) * _ONE
-    return Sensitivity(l1=parts * _ONE, l2=l2, linf=_ONE, monotone=Adjacency(adjacency).monotone)
+    parts = Adjacency(adjacency).parts
+    l2 = math.nextafter(math.sqrt(parts * len(most)), math.inf) * _ONE
+    return Sensitivity(l1=parts * sum(most) * _ONE, l2=l2, linf=_ONE, monotone=Adjacency(adjacency).monotone)
+
+
+def most_of(field: Field) -> int:
+    """Return how much a row adds to all cells of a field at most: m words 1/sqrt(m) each."""
+    return math.isqrt(field.buckets - 1) + 1 if isinstance(field, Words) else 1
 
 
 class SignedMagnitudes(Query):
@@ -69,7 +75,7 @@ class SignedMagnitudes(Query):
         return np.concatenate([-cls.ends[::-1], [0.0, 0.0], cls.ends])
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        return joint_sensitivity(len(self.fields), adjacency)
+        return joint_sensitivity([1] * len(self.fields), adjacency)
 
     def __call__(self, chunk: FrameChunk) -> Integers:
         side = len(self.ends)
@@ -122,7 +128,7 @@ class JointHistogram(NoisyQuery):
     ) -> None:
         self.fields, self.edges, self.mechanism = dict(fields), dict(edges), mechanism
         self.adjacency, self.discovery = Adjacency(adjacency), discovery
-        self.sensitivity = joint_sensitivity(len(fields), adjacency)
+        self.sensitivity = joint_sensitivity(list(map(most_of, fields.values())), adjacency)
         self._found = [at for at, field in self.fields.items() if isinstance(field, Found)]
         if len(self._found) != (0 if discovery is None else discovery.columns):
             raise ValueError(f"{len(self._found)} fields have values that are not public, but discovery={discovery!r}")
