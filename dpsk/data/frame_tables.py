@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..mechanisms.samplers import Integers
 from .arrays import require_rows
 from .dask import Check, DaskRows, DaskTable, checked_block
+from .features import Features
 from .fields import Bags, Field, Found, FrameChunk, Named, Values, Words
 from .frames import frame_of
 from .labels import as_labels
@@ -46,7 +47,15 @@ class Blocks:
 
     def features(self, how: RowMap) -> Iterator[Matrix]:
         """Yield the features of the rows, some thousand rows at a time."""
-        return (how.features.transform(part.load()) for part in self.parts)
+        features = features_of(how)
+        return (features.transform(part.load()) for part in self.parts)
+
+
+def features_of(how: RowMap) -> Features:
+    """Return the features of a map of raw tables."""
+    if how.features is None:
+        raise ValueError("a raw table needs a RowMap with features")
+    return how.features
 
 
 def _raw_shape(n_rows: int, n_columns: int) -> PublicShape:
@@ -169,7 +178,7 @@ class DaskFrameTable(DaskTable):
         return self._made(_raw_rows_of_block, _raw_shape(self.facts.n_rows, self.facts.n_features))
 
     def rows(self, how: RowMap) -> DaskRows:
-        width = how.features.n_features
+        width = features_of(how).n_features
         return self._made(_grid_rows_of_block, how.of_shape(self.facts.n_rows, width), self.classes, how)
 
 

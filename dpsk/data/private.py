@@ -86,8 +86,8 @@ class NoisyQuery(ABC):
         """Raise ValueError if it was not prepared for the public facts of these rows; called before it is paid."""
 
     @abstractmethod
-    def __call__(self, rows: Rows, bits: Bits) -> Floats:
-        """Return one release. It has been paid for."""
+    def __call__(self, rows: Rows, bits: Bits) -> Any:
+        """Return one release, an array or frozen plain data. It has been paid for."""
 
 
 class Sealed:
@@ -368,7 +368,7 @@ class PrivateData(SealedRows):
     def _pay(self, cost: Cost, label: str) -> int:
         return self._ledger.charge(cost, label)
 
-    def draw(self, query: NoisyQuery) -> Floats:
+    def draw(self, query: NoisyQuery) -> Any:
         """Pay for a release that has its noise inside, then return it.
 
         Raises :class:`~dpsk.privacy.BudgetExhausted` before anything is drawn if the price does not fit.

@@ -1,9 +1,9 @@
 """Bins of a quantity, from noisy counts of its cells: where its numbers lie, and bins of about equal mass."""
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats
 
@@ -16,7 +16,7 @@ MANY = 6.0  # standard deviations of the noise: fewer rows are not looked for am
 NEAR = 300.0  # knots that are nearer to one another than this part of their mean distance become one
 
 
-def seen(counts: Floats, noise: float, sure: float, runs: tuple[int, ...] = _RUNS) -> NDArray[np.bool_]:
+def seen(counts: Floats, noise: float, sure: float, runs: tuple[int, ...] = _RUNS) -> Any:
     """Return which cells hold something: those in a run of so many cells that noise hardly explains.
 
     Cells that were found with a shorter run do not count for a longer one.
@@ -49,7 +49,7 @@ def filled(counts: Floats, noise: float, total: float) -> Floats:
     return mass
 
 
-def _likeliest(counts: Floats, noise: float) -> NDArray[np.bool_]:
+def _likeliest(counts: Floats, noise: float) -> Any:
     """Return the run of 8 or 16 cells that stands out most from the noise, if one does at all."""
     held, best = np.zeros(len(counts), dtype=bool), FAINT
     total = np.concatenate([[0.0], np.cumsum(counts)])
@@ -89,11 +89,12 @@ def _quantiles(edges: Floats, mass: Floats, parts: Floats) -> Floats:
     total = np.concatenate([[0.0], np.cumsum(mass)])
     filled = np.flatnonzero(mass)
     # gaps are no place for an end: the mass before and after a gap ends and begins at its sides
-    at, before = [], []
+    at, before = list[float](), list[float]()
     for cell in filled:
         at += [edges[cell], edges[cell + 1]]
         before += [total[cell], total[cell + 1]]
-    return np.unique(np.interp(parts * total[-1], before, at))
+    ends: Floats = np.unique(np.interp(parts * total[-1], before, at))
+    return ends
 
 
 def is_one_number(counts: Floats, noise: float) -> bool:
@@ -108,7 +109,7 @@ def knots_of(edges: Floats, mass: Floats, n_knots: int, *, zero: bool) -> Floats
 
     Knots that are very near to one another become one: they stand for one number that many rows have.
     """
-    n_knots, even = min(n_knots, 2 * np.count_nonzero(mass)), mass
+    n_knots, even = min(n_knots, 2 * int(np.count_nonzero(mass))), mass
     for _ in range(3):  # a number that many rows have needs one knot, however many they are
         even = np.minimum(even, even.sum() / n_knots)
     knots = _quantiles(edges, even, (np.arange(n_knots) + 0.5) / n_knots)

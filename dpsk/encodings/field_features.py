@@ -36,11 +36,6 @@ def counted(
     return _category(field, at, counts, n_rows, noise)
 
 
-def is_bounded(field: Quantity) -> bool:
-    """Return whether both ends of a quantity are public."""
-    return field.low is not None and field.high is not None
-
-
 def _quantity(
     field: Quantity, at: int, counts: FieldCounts, edges: Floats, n_knots: int, n_rows: int, noise: float
 ) -> Counted:
@@ -52,12 +47,10 @@ def _quantity(
     points, weights = np.append(where, 0.0), np.append(np.repeat(mass / _POINTS, _POINTS), zero)
     missing = counts.missing if counts.missing > RARE * noise else 0.0
     weights *= max(n_rows - missing, noise) / weights.sum()
-    if is_bounded(field):
-        low, high = field.low, field.high
-    else:
-        low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (edges[0], edges[-1])
-        if zero:
-            low, high = min(low, 0.0), max(high, 0.0)
+    low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (float(edges[0]), float(edges[-1]))
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    low, high = low if field.low is None else field.low, high if field.high is None else field.high
     knots = np.zeros(0)
     if n_knots and mass.any() and not one:
         knots = knots_of(edges, mass, n_knots, zero=bool(zero))
@@ -74,8 +67,8 @@ def _quantity(
     )
     placed, numbers = features.entries(points)
     k = len(features.names)
-    sums = np.bincount(placed.ravel(), (numbers * weights[:, None]).ravel(), minlength=k)
-    squares = np.bincount(placed.ravel(), (numbers**2 * weights[:, None]).ravel(), minlength=k)
+    sums = np.bincount(placed.ravel(), (numbers * weights[:, None]).ravel(), minlength=k).astype(np.float64)
+    squares = np.bincount(placed.ravel(), (numbers**2 * weights[:, None]).ravel(), minlength=k).astype(np.float64)
     if features.missing:
         sums[-1] = squares[-1] = missing
     return Counted(features, sums, squares)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..data import Columns, Door, Facts, RowMap, Table
+from ..data import Columns, Door, Facts, RowMap, Table, Unknown
 from ..data.features import Features
 from ..data.fields import Field, Found, Quantity
 from ..data.private import PrivateData
@@ -25,7 +25,7 @@ from ..requirements import flag
 from ..solvers.precision import deviation, share_of_noise
 from .bins import even_bins, filled, smoothed
 from .encoding import Encoding
-from .field_features import counted, is_bounded
+from .field_features import counted
 
 FAILURE = 0.1  # of delta, for the discovery of values
 SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 1000: less where noise matters less
@@ -118,7 +118,7 @@ class TabularEncoding(Encoding):
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features)
 
 
-def currency_for(facts: Facts, epsilon: float, delta: float, adjacency: str) -> GaussianDP | PureDP:
+def currency_for(facts: Facts | Unknown, epsilon: float, delta: float, adjacency: str) -> GaussianDP | PureDP:
     """Return the currency of a fit on a raw table: with a discovery, if there are values that are not public.
 
     Raises ValueError if there are and delta is 0.
@@ -158,7 +158,10 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
     quantities = {at: field for at, field in enumerate(fields) if isinstance(field, Quantity)}
     if not quantities:
         return {}
-    edges = {at: np.linspace(field.low, field.high, BINS + 1) for at, field in quantities.items() if is_bounded(field)}
+    edges = dict[int, Floats]()
+    for at, field in quantities.items():
+        if field.low is not None and field.high is not None:
+            edges[at] = np.linspace(field.low, field.high, BINS + 1)
     unknown = [at for at in quantities if at not in edges]
     if unknown:
         query, mechanism = SignedMagnitudes(unknown), share_of_noise(raw, schedule.share * schedule.first)

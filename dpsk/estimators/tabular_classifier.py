@@ -46,17 +46,15 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
 
     Examples
     --------
-    >>> import numpy as np, pandas as pd
+    >>> import pandas as pd
     >>> from dpsk import DPTabularClassifier
-    >>> rng = np.random.default_rng(0)
-    >>> age, job = rng.integers(18, 90, 2000), rng.choice(["nurse", "cook", "clerk"], 2000)
-    >>> frame = pd.DataFrame({"age": age, "job": job})
-    >>> model = DPTabularClassifier(epsilon=4.0).fit(frame, (age > 50) & (job != "cook"))
+    >>> frame = pd.DataFrame({"age": list(range(20, 70)) * 40, "job": ["nurse", "cook", None, "clerk"] * 500})
+    >>> model = DPTabularClassifier(epsilon=4.0).fit(frame, (frame.age > 50) & (frame.job != "cook"))
     >>> model.predict(frame).shape
     (2000,)
     """
 
-    columns: Any = checked("auto", require_columns)
+    columns: Any = checked("auto", require_columns)  # type: ignore[misc]
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
         encoding = with_parameters_of(self, TabularEncoding)

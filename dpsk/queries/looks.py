@@ -56,7 +56,7 @@ class SignedMagnitudes(Query):
 
     Formal guarantee
     ----------------
-    (docs/guarantees.md, 15.1)
+    (docs/guarantees.md, 6.12)
     A leaving row lowers one count of each line by 1, a replaced row moves 1 from one cell of each line to another.
     """
 
@@ -71,7 +71,7 @@ class SignedMagnitudes(Query):
 
     @classmethod
     def edges(cls) -> Floats:
-        """Return the ends of the cells of numbers, in order; that of 0 is between two edges of 0. The last is for none."""
+        """Return the ends of the cells of numbers, in order; that of 0 is between two edges of 0."""
         return np.concatenate([-cls.ends[::-1], [0.0, 0.0], cls.ends])
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
@@ -88,7 +88,8 @@ class SignedMagnitudes(Query):
             cell = 4 * (exponent.astype(np.int64) - 1 - self.lowest) + np.searchsorted(_QUARTERS, mantissa) + 1
             cell = np.where(x == 0, -1, np.clip(cell, 0, side - 1))
             line[:-1] = np.bincount(np.where(x < 0, side - 1 - cell, side + 1 + cell), minlength=2 * side + 1)
-        return counts * _ONE
+        steps: Integers = counts * _ONE
+        return steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +111,7 @@ class JointHistogram(NoisyQuery):
 
     Formal guarantee
     ----------------
-    (docs/guarantees.md, 15.1 to 15.4)
+    (docs/guarantees.md, 6.13 and 4.12)
     mu-GDP for fields whose values are public. With a discovery it adds its ``failure``, the probability that a value
     that only one row has reaches the threshold in any field.
     """
@@ -145,8 +146,8 @@ class JointHistogram(NoisyQuery):
     def noise(self) -> float:
         """The standard deviation of the noise of a count, in rows."""
         if isinstance(self.mechanism, Laplace):
-            return math.sqrt(2) * self.sensitivity.l1 / self.mechanism.epsilon / _ONE
-        return self.sensitivity.l2 / self.mechanism.mu / _ONE
+            return float(math.sqrt(2) * self.sensitivity.l1 / self.mechanism.epsilon / _ONE)
+        return float(self.sensitivity.l2 / self.mechanism.mu / _ONE)
 
     def check(self, rows: Rows) -> None:
         self.mechanism.check(self.sensitivity)
@@ -169,13 +170,13 @@ class JointHistogram(NoisyQuery):
 
     def __call__(self, rows: Rows, bits: Bits) -> dict[int, FieldCounts]:
         shards = max(1, -(-rows.n_rows * len(self._found) // _NAMES_AT_ONCE))
-        tally = rows.total(_Count(self.fields, self.edges, shards, 0))
+        tally = _counted(rows, _Count(self.fields, self.edges, shards, 0))
         released = {}
         for at, field in self.fields.items():
             released[at] = _by_kind(field, self._noisy(tally.counts[at], bits) / _ONE)
         for shard in range(shards if self._found else 0):
             if shard:
-                tally = rows.total(_Count({at: self.fields[at] for at in self._found}, {}, shards, shard))
+                tally = _counted(rows, _Count({at: self.fields[at] for at in self._found}, {}, shards, shard))
             for at in self._found:
                 names, counts = self._reached(tally.named[at], bits)
                 known = released[at]
@@ -256,22 +257,30 @@ class _Count:
         return {key: count for key, count in keys if self.shards == 1 or _shard_of(key, self.shards) == self.shard}
 
 
+def _counted(rows: Rows, count: _Count) -> Tally:
+    tally: Any = rows.total(cast(Any, count))
+    return cast(Tally, tally)
+
+
 def _shard_of(key: str, shards: int) -> int:
     return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
 
 
 def _cells(field: Field, values: Any, edges: Any) -> Integers:
     """Return the counts of the public cells of a field, in steps of the grid."""
+    if isinstance(field, Words):
+        sizes = np.diff(values.starts)
+        weight = np.repeat(np.trunc(_ONE / np.sqrt(np.maximum(sizes, 1))), sizes)
+        return np.bincount(values.buckets, weight, minlength=field.buckets).astype(np.int64)
     if isinstance(field, Quantity):
+        n_cells = len(edges) - 1
         cell = np.searchsorted(edges[1:-1], values, side="right")  # NaN comes last
-        cell[values == 0] = len(edges) - 1
-        cell[np.isnan(values)] = len(edges)
-        return np.bincount(cell, minlength=len(edges) + 1) * _ONE
-    if isinstance(field, Listed):
-        cell = np.where(values == OTHER, len(field.labels), np.where(values == MISSING, len(field.labels) + 1, values))
-        return np.bincount(cell, minlength=len(field.labels) + 2) * _ONE
-    if isinstance(field, Found):
-        return np.array([np.count_nonzero(values.codes == MISSING) * _ONE])
-    sizes = np.diff(values.starts)
-    weight = np.repeat(np.trunc(_ONE / np.sqrt(np.maximum(sizes, 1))), sizes)
-    return np.bincount(values.buckets, weight, minlength=cast(Words, field).buckets).astype(np.int64)
+        cell[values == 0] = n_cells
+        cell[np.isnan(values)] = n_cells + 1
+    elif isinstance(field, Listed):
+        n_cells = len(field.labels)
+        cell = np.where(values == OTHER, n_cells, np.where(values == MISSING, n_cells + 1, values))
+    else:
+        n_cells, cell = -1, np.zeros(np.count_nonzero(values.codes == MISSING), dtype=np.int64)
+    counts: Integers = np.bincount(cell, minlength=n_cells + 2).astype(np.int64) * _ONE
+    return counts

@@ -23,7 +23,7 @@ class Outcomes(Query):
 
     Formal guarantee
     ----------------
-    (docs/guarantees.md, 6.9)
+    (docs/guarantees.md, 6.11)
     A leaving row lowers one count by 1, a replaced row moves 1 from one cell to another.
     """
 

@@ -14,6 +14,7 @@ from ..mechanisms import (
     PermuteAndFlip,
     SymmetricGaussian,
 )
+from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats
 from ..minimizers import (
     AttackedSum,
@@ -31,11 +32,22 @@ from ..objectives import LinearObjective
 from ..penalties import Penalty
 from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP, ObjectiveDP, PureDP, RenyiDP, Sampling
 from ..privacy.neighbours import Adjacency
-from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Magnitudes, Moments, Positions, RowNorms
+from ..queries import (
+    ArmijoGains,
+    GradientSum,
+    HessianSum,
+    LossesAlong,
+    Magnitudes,
+    Moments,
+    Outcomes,
+    Positions,
+    RowNorms,
+)
 from ..requirements import choice, clip, flag, integer, number, part
 from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
 from .eigen import smallest_eigenpair
-from .precision import gradient_precision, share_of_noise, typical_norm
+from .gradient_descent import GradientDescent
+from .precision import deviation, gradient_precision, share_of_noise, typical_norm
 from .sampled import SampledSolver
 from .solver import Diagnostics, Iterates, Solver
 from .step_search import Along, Backtracking, Comparison, Search
@@ -43,12 +55,12 @@ from .step_search import Along, Backtracking, Comparison, Search
 __all__ = [
     "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
     "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "Diagnostics",
-    "Facts", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace",
-    "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",
-    "NormGamma", "ObjectiveDP", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData",
-    "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows",
-    "Search", "Solver", "SymmetricGaussian", "TiltedSum", "choice", "clip", "failure_of", "flag", "gaussian_norm",
-    "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
-    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair",
-    "typical_norm",
+    "Facts", "Floats", "Gaussian", "GaussianDP", "GradientDescent", "GradientSum", "HessianSum", "Iterates",
+    "Laplace", "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments",
+    "NoisyMin", "NormGamma", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions",
+    "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling",
+    "SealedRows", "Search", "Sensitivity", "Solver", "SymmetricGaussian", "TiltedSum", "choice", "clip", "deviation",
+    "failure_of", "flag", "gaussian_norm", "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue",
+    "number", "part", "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero",
+    "smallest_eigenpair", "typical_norm",
 ]  # fmt: skip

@@ -7,7 +7,6 @@ tells.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
 
 from ..data.private import PrivateData
 from ..mechanisms import Gaussian
@@ -58,7 +57,7 @@ def factor(counts: Floats, noise: float) -> float:
     scores = np.multiply.outer(_TRIED, _CENTRES)
     loss = np.logaddexp(0, scores) @ counts[0] + np.logaddexp(0, -scores) @ counts[1]
     at = _USUAL * _CENTRES
-    sure = expit(at)
+    sure = 1 / (1 + np.exp(-at))
     curvature = float(np.maximum(counts.sum(axis=0), 0) @ (at**2 * sure * (1 - sure)))  # by the logarithm of the factor
     error = noise**2 * float(at**2 @ (sure**2 + (1 - sure) ** 2))  # the variance of the slope
     usual = (np.log(_TRIED / _USUAL) / _SPREAD) ** 2 / 2
