@@ -192,6 +192,7 @@ def test_magnitudes_are_counted_in_the_cell_between_their_ends():
     for value in x[~np.isnan(x)]:
         above = next((k for k, end in enumerate(ends) if abs(value) <= end), side - 1)
         expected[side if value == 0 else side + 1 + above if value > 0 else side - 1 - above] += 1
+    expected[-1] = np.isnan(x).sum()
     np.testing.assert_array_equal(counts, expected)
     assert len(SignedMagnitudes.edges()) == len(counts) + 1
     assert (np.diff(SignedMagnitudes.edges()) >= 0).all()
