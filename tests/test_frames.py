@@ -440,6 +440,14 @@ def test_types_of_chunks_have_no_say():
     assert np.array_equal(values, [1, 2, 3, np.nan, 4.5, np.nan], equal_nan=True)
 
 
+@pytest.mark.parametrize("first", [[None, None], [np.nan, np.nan], [3, 4]])
+def test_types_of_the_first_chunk_have_no_say_either(first):
+    """Of a column of dates in which the first chunk has no date, the type may be any."""
+    chunks = [pd.DataFrame({"seen": first}), pd.DataFrame({"seen": pd.to_datetime(["2020-02-03", None])})]
+    table, _ = opened(Chunks(lambda: chunks), [0, 1, 0, 1], {"seen": Date(parts=("month",))})
+    assert np.array_equal(np.concatenate([part.load().values[0] for part in table.raw()._parts()]), [-1, -1, 1, -1])
+
+
 def test_kinds_of_dask_follow_from_its_declared_types(frame):
     X, y = on_dask(pd.DataFrame({"a": [1.0, 2] * 30, "b": ["u", "v"] * 30}))
     table, _ = opened(X, y, "auto")

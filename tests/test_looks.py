@@ -194,7 +194,7 @@ def test_magnitudes_are_counted_in_the_cell_between_their_ends():
         expected[side if value == 0 else side + 1 + above if value > 0 else side - 1 - above] += 1
     expected[-1] = np.isnan(x).sum()
     np.testing.assert_array_equal(counts, expected)
-    assert len(SignedMagnitudes.edges()) == len(counts) + 1
+    assert len(SignedMagnitudes.edges()) == len(counts)
     assert (np.diff(SignedMagnitudes.edges()) >= 0).all()
 
 

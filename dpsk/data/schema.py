@@ -103,7 +103,7 @@ def schema_of(X: Any, columns: Any = "auto", *, declared: bool = False) -> Schem
     shown = tuple(f"x{name}" if frame.names is None else str(name) for name in names)
     if declared:
         _require_declared(asked, names)
-    kinds = tuple(_kind_of(frame, k, shown[k], asked.get(name, "auto")) for k, name in enumerate(names))
+    kinds = tuple(_kind_of(frame, k, shown[k], asked.get(name, "auto"), declared) for k, name in enumerate(names))
     if all(kind is None for kind in kinds):
         raise ValueError("columns leaves out every column of X: keep one at least")
     schema = Schema(shown, kinds, frame.names is not None)
@@ -151,10 +151,13 @@ def _require_declared(asked: dict[Any, Any], names: tuple[Any, ...]) -> None:
         )
 
 
-def _kind_of(frame: Frame, column: int, name: str, asked: Kind | str | None) -> Kind | None:
-    """Return the kind of a column; raise ValueError if its type says that it cannot be read so."""
-    if asked is None:
-        return None
+def _kind_of(frame: Frame, column: int, name: str, asked: Kind | str | None, declared: bool) -> Kind | None:
+    """Return the kind of a column; raise ValueError if its type says that it cannot be read so.
+
+    Where types may depend on rows (``declared``), as those of a chunk, they say nothing.
+    """
+    if asked is None or (declared and isinstance(asked, Kind)):
+        return asked
     if asked == "auto" and not frame.typed:
         return Number()
     form, type_name = frame.form(column)

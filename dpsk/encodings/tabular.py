@@ -1,8 +1,8 @@
 """The encoding of raw tables: numbers become curves, categories become indicators, and what that takes is counted.
 
-The first look finds where numbers lie. The second is one joint histogram of all fields. Knots, ends, means, deviations
-and the values of categories all follow from these releases (docs/guarantees.md, 4.12 and 6.13). How much they may cost, and how
-many knots there are, follows from public facts alone.
+A first look finds where numbers lie, a second one looks closer. The last is one joint histogram of all fields. Knots,
+ends, means, deviations and the values of categories follow from these releases (docs/guarantees.md, 4.12 and 6.13). How
+much they may cost, and how many knots there are, follows from public facts alone.
 """
 
 from __future__ import annotations
