@@ -216,7 +216,7 @@ class PrivacySpent:
         plain = asdict(self)
         plain["currency"] = self.currency.name
         plain["discovery"] = None if self.discovery is None else asdict(self.discovery)
-        plain["releases"] = list(plain["releases"])
+        plain["releases"], plain["columns"] = list(plain["releases"]), dict(self.columns)
         return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
 
     def __repr__(self) -> str:
