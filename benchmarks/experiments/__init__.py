@@ -73,6 +73,7 @@ ALL = (
     timed("speed_minima", "time of fits that find a minimum, beside scikit-learn"),
     timed("speed_line_search", "time of the line search in multiples of its floor"),
     timed("storages", "time in memory beside a memory-mapped file, and by rows"),
+    timed("tabular_scale", "raw tables: time and memory by rows, beside boosted trees"),
     timed("predictions", "time of predictions beside one matrix product"),
     timed("primitives", "the cost of every primitive"),
     timed("ledger", "the time of a spend"),
