@@ -220,8 +220,13 @@ class Tally:
             {at: zero + counts for at, counts in self.counts.items()}, {at: dict(n) for at, n in self.named.items()}
         )
 
-    def __add__(self, other: Tally) -> Tally:
-        """Add the counts of other rows to these, and return them: to copy long lists of names would take long."""
+    def __add__(self, other: Tally | int) -> Tally:
+        """Add the counts of other rows to these, and return them: to copy long lists of names would take long.
+
+        0 is the sum of no rows, as a thread has that came too late.
+        """
+        if isinstance(other, int):
+            return self
         for at, counts in other.counts.items():
             self.counts[at] += counts
         for at, named in other.named.items():
