@@ -1,5 +1,6 @@
 """Features of raw tables: what each kind of field becomes, and that released counts lead to the right ones."""
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -80,7 +81,7 @@ def test_a_row_is_transformed_by_itself():
 
 @pytest.mark.parametrize("epsilon", [50.0, 1000.0])
 def test_released_counts_lead_to_the_right_indicators(epsilon):
-    """Indicators of a list that is not sorted, of dates and of hashed values stand for the values they are named for."""
+    """Indicators of a list that is not sorted, and of months, stand for the values that they are named for."""
     rng = np.random.default_rng(1)
     n = 4000
     size = rng.choice(["small", "large", "medium"], n, p=[0.5, 0.3, 0.2])
@@ -143,3 +144,20 @@ def test_features_refuse_nothing_about_values():
     schema = schema_of(pd.DataFrame({"a": [1.0]}))
     huge = FrameChunk(schema.fields, (np.array([2.0**500, -(2.0**500), 5e-324, -0.0]),), 4)
     assert np.abs(Features(schema, (part,)).transform(huge).toarray()).max() == 1
+
+
+@pytest.mark.parametrize("n_jobs", [2, 7])
+def test_threads_change_no_bit(n_jobs):
+    """With more threads than parts, some find nothing to count."""
+    n = 2**18
+    frame = pd.DataFrame({f"x{k}": np.arange(n) % (7 + k) for k in range(3)} | {"c": np.resize(["a", "b", "rare"], n)})
+    y = np.arange(n) % 3 == 0
+
+    def fitted():
+        return DPTabularClassifier(epsilon=0.2, random_state=0, delta=1e-8).fit(frame, y)
+
+    one = fitted()
+    with joblib.parallel_config("threading", n_jobs=n_jobs):
+        several = fitted()
+    np.testing.assert_array_equal(one.coef_, several.coef_)
+    assert one.encoder_.features.names == several.encoder_.features.names

@@ -43,13 +43,11 @@ def chunk(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     """Return some rows and their labels."""
     rng = np.random.default_rng(seed)
     numbers = rng.normal(size=(CHUNK, 6))
-    frame = pd.DataFrame(
-        np.where(rng.random((CHUNK, 6)) < 0.1, np.nan, numbers * 10.0 ** np.arange(6)), columns=NUMBERS
-    )
+    gaps = rng.random((CHUNK, 6)) < 0.1
+    frame = pd.DataFrame(np.where(gaps, np.nan, numbers * 10.0 ** np.arange(6)), columns=NUMBERS)
     for k, name in enumerate(CATEGORIES):
-        frame[name] = np.array([f"value {j}" for j in range(3 + 5 * k)], dtype=object)[
-            rng.integers(0, 3 + 5 * k, CHUNK)
-        ]
+        values = np.array([f"value {j}" for j in range(3 + 5 * k)], dtype=object)
+        frame[name] = values[rng.integers(0, len(values), CHUNK)]
     frame["day"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, CHUNK), unit="D")
     frame["id"] = [f"row {seed}-{i}" for i in range(CHUNK)]
     y = numbers[:, 0] + numbers[:, 1] ** 2 + (frame["c3"] == "value 1") + rng.logistic(size=CHUNK) > 1
@@ -76,10 +74,8 @@ def one(folder: Path | None, name: str, data: str, n: int) -> list[object]:
         X, y = pd.concat(frames, ignore_index=True), np.concatenate(labels)
     if name == TREES:
         encoder = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1)
-        model, X = (
-            make_pipeline(encoder, HistGradientBoostingClassifier()),
-            X.drop(columns=["day", "id"], errors="ignore"),
-        )
+        model = make_pipeline(encoder, HistGradientBoostingClassifier())
+        X = X.drop(columns=["day", "id"], errors="ignore")
     with threadpool_limits(1):
         before, watch = anonymous(), Watch()
         watch.start()
