@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from ..data import Facts
 from ..estimators.classifier import PrivateClassifier
+from ..estimators.opening import facts_of
 from ..estimators.plan import budget_of_plan
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
@@ -170,7 +171,7 @@ class Run:
         known = last.classes
         last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
         shown = fit_in_front(model, rows_of(X, train), y[train])
-        self.calibrated(last, SMALLEST, Facts(len(train), shown.shape[1], len(classes)))
+        self.calibrated(last, SMALLEST, facts_of(last, shown, len(classes)))
         last.fit(shown, y[train])
         counted, _ = released_successes(
             model,
