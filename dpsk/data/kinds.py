@@ -38,6 +38,11 @@ class Kind(ABC):
 
     forms: ClassVar[frozenset[str]]
 
+    @property
+    def word(self) -> str:
+        """The kind in a word or two, for reports."""
+        return type(self).__name__.lower()
+
     def __post_init__(self) -> None:
         require_fields(self)
 
@@ -141,6 +146,12 @@ class Categories(Kind):
             if self.buckets is not None:
                 raise ValueError(f"values and buckets={self.buckets!r} cannot be combined: leave one of them out")
             object.__setattr__(self, "values", tuple(self.values))
+
+    @property
+    def word(self) -> str:
+        if self.values is not None:
+            return "categories from a public list"
+        return "categories to be discovered" if self.buckets is None else "hashed categories"
 
     def fields(self, name: str, column: int) -> tuple[Field, ...]:
         if self.values is not None:

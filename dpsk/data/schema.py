@@ -41,6 +41,13 @@ class Schema:
             if kind is not None:
                 yield column, name, kind
 
+    @property
+    def words(self) -> tuple[tuple[str, str], ...]:
+        """The name of each column, and its kind in a word."""
+        return tuple(
+            (name, "left out" if kind is None else kind.word) for name, kind in zip(self.names, self.kinds, strict=True)
+        )
+
     def read(self, X: Any) -> FrameChunk:
         """Return the values of all rows of a table in memory, whose columns are those of the schema, in their order."""
         return self._read(self._frame(X))

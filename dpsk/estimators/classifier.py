@@ -5,7 +5,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self, dataclass_transform
 
@@ -188,7 +188,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             data = door.open(table.rows(how))
             objective = plan.objective.on(data.n_parameters, facts.n_classes)
             result = run(plan.solver, data, objective, progress.observer(data, how))
-            report, evaluations = door.report(), data.evaluations
+            columns = () if facts.schema is None else facts.schema.words
+            report, evaluations = replace(door.report(), columns=columns), data.evaluations
         self._warn(result.diagnostics.doubts, deeper=1)
         fitted = progress.attributes(result.w, how)
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}

@@ -54,6 +54,8 @@ class PrivacySpent:
     complete : bool, default=True
         False if the fit has no model, because it ended in an error or was interrupted. Its releases up to then count
         like those of any other fit.
+    columns : tuple of (name, kind)
+        The columns of a raw table, and how each was read; empty for a table of numbers. They count as public.
     """
 
     epsilon: float
@@ -66,6 +68,7 @@ class PrivacySpent:
     private: bool
     releases: tuple[Release, ...] = ()
     complete: bool = True
+    columns: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error
@@ -139,7 +142,7 @@ class PrivacySpent:
         return (
             f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
             f"data; two data sets are neighbours when {Adjacency(self.adjacency).words}. Treated as public, and not "
-            "protected: the number of rows and of columns, the set of class labels, that all values are finite, and "
+            f"protected: {self._public()}, and "
             f"every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
             f"{self._groups()}"
             "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
@@ -170,6 +173,15 @@ class PrivacySpent:
         if isinstance(self.currency, RenyiDP):
             return f"{text} (Rényi divergence of order {self.currency.order:g} at most {round_up(self.limit, 4)})"
         return text if self.rho is None else f"{text} ({round_up(self.rho, 4)}-zCDP)"
+
+    def _public(self) -> str:
+        if not self.columns:
+            return "the number of rows and of columns, the set of class labels, that all values are finite"
+        kinds = dict[str, list[str]]()
+        for name, kind in self.columns:
+            kinds.setdefault(kind, []).append(name)
+        listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
+        return f"the number of rows, the set of class labels, the names and kinds of the columns ({listed})"
 
     def _is_search(self) -> bool:
         return isinstance(self.currency, BestOf)
@@ -204,7 +216,7 @@ class PrivacySpent:
         plain = asdict(self)
         plain["currency"] = self.currency.name
         plain["discovery"] = None if self.discovery is None else asdict(self.discovery)
-        plain["releases"] = list(plain["releases"])
+        plain["releases"], plain["columns"] = list(plain["releases"]), dict(self.columns)
         return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in plain.items()}
 
     def __repr__(self) -> str:

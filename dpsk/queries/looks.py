@@ -181,7 +181,7 @@ class JointHistogram(NoisyQuery):
                 names, counts = self._reached(tally.named[at], bits)
                 known = released[at]
                 released[at] = replace(known, cells=np.append(known.cells, counts), names=(*known.names, *names))
-        return {at: _in_order(counts) for at, counts in released.items()}
+        return released | {at: _in_order(released[at]) for at in self._found}
 
     def _reached(self, named: Mapping[str, int], bits: Bits) -> tuple[list[str], Floats]:
         """Return the values that reach the threshold, and their noisy counts. Noise is drawn for all, in order."""
@@ -204,8 +204,6 @@ def _by_kind(field: Field, noisy: Floats) -> FieldCounts:
 
 def _in_order(counts: FieldCounts) -> FieldCounts:
     """Return the counts with discovered names in their order, whatever passes they were found in."""
-    if not counts.names:
-        return counts
     order = sorted(range(len(counts.names)), key=counts.names.__getitem__)
     return replace(counts, cells=counts.cells[order], names=tuple(counts.names[i] for i in order))
 

@@ -1,0 +1,145 @@
+"""Features of raw tables: what each kind of field becomes, and that released counts lead to the right ones."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpsk import Categories, Date, DPTabularClassifier, Number, Text
+from dpsk.data import schema_of
+from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
+from dpsk.data.fields import FrameChunk
+
+pytestmark = pytest.mark.filterwarnings("ignore::dpsk.NotPrivateWarning")
+
+
+def features_of(frame, part, columns="auto"):
+    schema = schema_of(frame, columns)
+    return Features(schema, (part,)).transform(schema.read(frame)).toarray()
+
+
+def test_hats_and_the_linear_term_of_a_quantity():
+    frame = pd.DataFrame({"a": [-5.0, 0.0, 1.0, 3.0, 99.0, np.nan]})
+    knots = np.array([0.0, 2.0, 4.0])
+    part = QuantityFeatures(0, "a", -1.0, 5.0, 1.0, knots, zero=True, missing=True)
+    assert part.names == ("a", "a near 0", "a near 2", "a near 4", "a = 0", "a missing")
+    expected = [
+        [-0.5, 1, 0, 0, 0, 0],  # clipped to -1, which is half as far from the centre as 5 is
+        [-0.25, 1, 0, 0, 1, 0],
+        [0, 0.5, 0.5, 0, 0, 0],
+        [0.5, 0, 0.5, 0.5, 0, 0],
+        [1, 0, 0, 1, 0, 0],
+        [0, 0, 0, 0, 0, 1],
+    ]
+    np.testing.assert_array_equal(features_of(frame, part), expected)
+
+
+def test_a_straight_line_has_one_feature():
+    part = QuantityFeatures(0, "a", 0.0, 4.0, 2.0)
+    np.testing.assert_array_equal(features_of(pd.DataFrame({"a": [0.0, 3.0, np.nan]}), part), [[-1], [0.5], [0]])
+
+
+def test_indicators_of_discovered_and_of_listed_categories():
+    frame = pd.DataFrame({"a": ["u", "w", None, "v", "u"]})
+    found = CategoryFeatures(0, "a", ("u", "w"), other=True, missing=True)
+    expected = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [1, 0, 0, 0]]
+    np.testing.assert_array_equal(features_of(frame, found), expected)
+    listed = CategoryFeatures(0, "a", ("w", "u"), (2, 0), other=True, missing=True)
+    by_list = features_of(frame, listed, {"a": Categories(["u", "v", "w"])})
+    np.testing.assert_array_equal(by_list, np.array(expected)[:, [1, 0, 2, 3]])
+    without = CategoryFeatures(0, "a", ("u",), (0,))
+    nowhere = features_of(frame, without, {"a": Categories(["u", "v"])})
+    np.testing.assert_array_equal(nowhere, [[1], [0], [0], [0], [1]])
+
+
+def test_words_have_norm_one_and_dropped_buckets_nothing():
+    frame = pd.DataFrame({"a": ["to be or not to be", "", None, "be"]})
+    whole = features_of(frame, WordFeatures(0, "a", tuple(range(64)), 64), {"a": Text(64)})
+    np.testing.assert_allclose((whole**2).sum(axis=1), [1, 0, 0, 1])
+    bucket = int(whole[3].argmax())
+    (one,) = features_of(frame, WordFeatures(0, "a", (bucket,), 64), {"a": Text(64)}).T
+    np.testing.assert_allclose(one, whole[:, bucket])
+
+
+def test_a_row_is_transformed_by_itself():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "a": np.where(rng.random(300) < 0.1, np.nan, np.round(rng.normal(size=300), 1)),
+            "b": rng.choice(["x", "y", "z"], 300),
+            "c": rng.choice(["one two", "two three four", ""], 300),
+            "d": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, 300), unit="D"),
+        }
+    )
+    columns = {"b": Categories(["x", "y"]), "c": Text(16)}
+    model = DPTabularClassifier(epsilon=20.0, columns=columns, random_state=0).fit(frame, frame.a > 0)
+    together = model.encoder_.transform(frame)
+    alone = np.vstack([model.encoder_.transform(frame.iloc[[i]]) for i in range(0, 300, 7)])
+    np.testing.assert_array_equal(alone, together[::7])
+    assert np.abs(together).max() <= 1
+
+
+@pytest.mark.parametrize("epsilon", [50.0, 1000.0])
+def test_released_counts_lead_to_the_right_indicators(epsilon):
+    """Indicators of a list that is not sorted, of dates and of hashed values stand for the values they are named for."""
+    rng = np.random.default_rng(1)
+    n = 4000
+    size = rng.choice(["small", "large", "medium"], n, p=[0.5, 0.3, 0.2])
+    seen = pd.Timestamp("2021-01-01") + pd.to_timedelta(rng.integers(0, 365, n), unit="D")
+    frame = pd.DataFrame({"size": size, "seen": seen})
+    columns = {"size": Categories(["small", "medium", "large", "huge"]), "seen": Date(parts=("month",))}
+    model = DPTabularClassifier(epsilon=epsilon, columns=columns, random_state=0).fit(frame, rng.random(n) < 0.5)
+    shown = pd.DataFrame(model.encoder_.transform(frame), columns=model.encoder_.get_feature_names_out())
+    for value in ("small", "medium", "large"):
+        np.testing.assert_array_equal(shown[f"size = {value}"], size == value)
+    for number, month in [(1, "January"), (4, "April"), (12, "December")]:
+        np.testing.assert_array_equal(shown[f"seen.month = {month}"], seen.month == number)
+    assert "size = huge" not in shown
+
+
+def test_knots_ends_and_centres_follow_the_numbers():
+    rng = np.random.default_rng(2)
+    n = 20_000
+    frame = pd.DataFrame(
+        {
+            "year": rng.integers(1950, 2021, n),
+            "normal": rng.normal(100, 15, n),
+            "flag": rng.integers(0, 2, n).astype(float),
+            "spiky": np.where(rng.random(n) < 0.9, 0, rng.choice([1500, 5000, 7298], n)),
+            "constant": 3,
+            "gap": np.where(rng.random(n) < 0.3, np.nan, rng.exponential(size=n)),
+        }
+    )
+    model = DPTabularClassifier(epsilon=8.0, random_state=0).fit(frame, rng.random(n) < 0.5)
+    parts = {part.label: part for part in model.encoder_.features.parts}
+    for name in ("year", "normal", "gap"):
+        q = np.nanquantile(frame[name], [0.01, 0.99])
+        width = q[1] - q[0]
+        assert abs(parts[name].low - q[0]) < 0.1 * width
+        assert abs(parts[name].high - q[1]) < (0.5 if name == "gap" else 0.15) * width  # a tail is one wide bin
+        assert abs(parts[name].centre - frame[name].mean()) < 0.05 * width
+        assert len(parts[name].knots) >= 10
+        assert (np.diff(parts[name].knots) > 0).all()
+    assert parts["gap"].missing
+    assert not parts["normal"].missing
+    assert len(parts["flag"].knots) == len(parts["constant"].knots) == 0
+    assert parts["spiky"].zero
+    for value in (1500, 5000, 7298):
+        assert np.abs(parts["spiky"].knots - value).min() < 30
+
+
+def test_public_bounds_are_the_ends():
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": rng.normal(40, 10, 3000), "b": rng.normal(40, 10, 3000)})
+    columns = {"a": Number(0, 100), "b": Number(low=0)}
+    model = DPTabularClassifier(epsilon=4.0, columns=columns, random_state=0).fit(frame, frame.a > 40)
+    a, b = model.encoder_.features.parts
+    assert (a.low, a.high) == (0, 100)
+    assert b.low == 0
+    assert 50 < b.high < 90
+
+
+def test_features_refuse_nothing_about_values():
+    part = QuantityFeatures(0, "a", 0.0, 1.0, 0.5, np.array([0.0, 0.5, 1.0]))
+    schema = schema_of(pd.DataFrame({"a": [1.0]}))
+    huge = FrameChunk(schema.fields, (np.array([2.0**500, -(2.0**500), 5e-324, -0.0]),), 4)
+    assert np.abs(Features(schema, (part,)).transform(huge).toarray()).max() == 1
