@@ -444,10 +444,40 @@ def test_a_search_among_models_that_discover(data):
     assert listed.fit(*data).score(*data) > 0.6
 
 
-def test_the_cost_of_a_search_is_known_beforehand():
-    cost = search_cost(GridSearchCV(DPTabularClassifier(epsilon=0.5), {"alpha": [1e-4, 1e-2]}, cv=KFold(3)))
-    assert cost.fits == 7
-    assert cost.epsilon <= 0.5 * 5
+def test_a_search_refuses_what_its_runs_would_refuse(data):
+    search = PrivateSearchCV(DPTabularClassifier(), {"fit_intercept": [True, False]}, epsilon=8.0, delta=0.0)
+    with pytest.raises(ValueError, match="delta=0 cannot pay for the discovery of values"):
+        search.fit(*data)
+    rows = [["a", 1.0], ["b", 2.0]] * 50
+    with pytest.raises(ValueError, match="X is a list, whose columns have no types"):
+        search.fit(rows, np.arange(100) % 2)
+    piped = make_pipeline(FunctionTransformer(), DPTabularClassifier())
+    with pytest.raises(ValueError, match="a search takes DPTabularClassifier alone"):
+        PrivateSearchCV(piped, {"dptabularclassifier__alpha": [1e-4]}, epsilon=8.0).fit(*data)
+    public = PrivateSearchCV(
+        DPTabularClassifier(columns=DECLARED), {"fit_intercept": [True]}, epsilon=8.0, delta=0.0, random_state=0
+    )
+    assert public.fit(*data).privacy_spent_.delta == 0.0
+
+
+def test_the_cost_of_a_search_is_known_beforehand(data, tmp_path):
+    """A discovery has no price in mu**2 alone: where columns are not known, epsilons and deltas add up."""
+    frame, y = data
+    made = DPTabularClassifier(epsilon=0.5, delta=1e-7)
+    sizes = {"n_rows": N, "n_features": frame.shape[1], "n_classes": 2}
+    cost = search_cost(GridSearchCV(made, {"alpha": [1e-4, 1e-2]}, cv=KFold(3)))
+    assert (cost.fits, cost.composition, cost.epsilon, cost.delta) == (7, "basic", 2.5, 5e-7)
+    for X in (None, frame):
+        cost = search_cost(made, X, y, cv=KFold(5), **sizes)
+        assert (cost.composition, cost.epsilon) == ("basic", 2.0)
+    public = DPTabularClassifier(epsilon=0.5, delta=1e-7, columns=DECLARED)
+    assert search_cost(public, frame, y, cv=KFold(5), **sizes).composition == "mu**2"
+    ledger = ledger_of(tmp_path, "mu**2", reserve=1e-6)
+    with pytest.raises(ValueError, match="lists of all categories"):
+        search_cost(made, frame, y, cv=KFold(5), ledger=ledger, **sizes)
+    assert search_cost(public, frame, y, cv=KFold(5), ledger=ledger, **sizes).enough
+    basic = PrivacyLedger(tmp_path / "basic.db", epsilon=3.0, delta=1e-5)
+    assert search_cost(made, cv=KFold(5), ledger=basic).needs == {"epsilon": 2.5, "delta": 5e-7}
 
 
 def test_a_private_score_of_it(data):

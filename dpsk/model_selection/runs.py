@@ -126,6 +126,11 @@ class Run:
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         last = private_step(model)
         require_free(last, self.adjacency)
+        if model is not last and last.columns is not None:
+            raise ValueError(
+                f"a search takes {type(last).__name__} alone, not as the end of a pipeline: what becomes of a row that "
+                "a step in front refuses is known for numbers only"
+            )
         for part in [model, *model.get_params().values()]:
             _silence(part)
         return model, last

@@ -241,6 +241,11 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None")
         model, last = run.model({})
+        if last.columns is not None and not hasattr(X, "shape"):
+            raise ValueError(
+                f"X is a {type(X).__name__}, whose columns have no types: give a search of {type(last).__name__} a "
+                "DataFrame or an array"
+            )
         X, y = (given if given is None or hasattr(given, "shape") else np.asarray(given) for given in (X, y))
         shown = X
         if model is not last and X is not None:
