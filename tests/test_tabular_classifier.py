@@ -117,6 +117,10 @@ def test_scores_are_those_of_the_features(data, model):
 def test_the_encoder_stands_before_another_estimator(data, model):
     behind = make_pipeline(model.encoder_, DPLogisticRegression(epsilon=4.0, bounds=(-1, 1), random_state=0))
     assert behind.fit(*data).score(*data) > 0.7
+    encoder = clone(model.encoder_).set_output(transform="pandas")
+    found = encoder.fit_transform(data[0])
+    assert list(found.columns) == list(encoder.get_feature_names_out())
+    np.testing.assert_array_equal(found.to_numpy(), model.encoder_.transform(data[0]))
 
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
@@ -297,7 +301,7 @@ def unparsable(frame):
     row = dict(zip(frame, [frame.iloc[0, j] for j in range(frame.shape[1])], strict=True))
     return {
         "an entry that is no number": (list((row | {"income": "n/a", "age": "old"}).values()), None),
-        "a list": (list((row | {"job": b"\xff\xfe"}).values()), None),
+        "bytes": (list((row | {"job": b"\xff\xfe"}).values()), None),
         "a long integer": (list((row | {"age": 10**400}).values()), None),
         "a long text": (list((row | {"job": "x" * 10_000}).values()), None),
         "a date in the year 9999": (list((row | {"seen": "9999-12-31"}).values()), None),
@@ -330,6 +334,33 @@ def test_a_fit_tells_nothing_of_an_extreme_row(options):
 def test_nor_of_entries_that_cannot_be_read(columns):
     frame = ORDINARY.astype({"seen": object, "smoker": object})
     check_twins(fit_of(columns=columns), frame, SMALL[1], rows=extreme(frame) | unparsable(frame), streams=2)
+
+
+@pytest.mark.slow
+def test_nor_does_a_fit_without_a_delta_or_one_with_a_label_that_nobody_had():
+    frame, y = ORDINARY.astype({"seen": object, "smoker": object}), SMALL[1]
+    rows = extreme(frame) | unparsable(frame)
+    check_twins(fit_of(columns=KINDS | {"job": Text(8)}, delta=0), frame, y, rows=rows, streams=2)
+    rows = extreme(frame) | {"a new label": (None, "maybe")}
+    check_twins(fit_of(columns=KINDS, classes=["yes", "no", "maybe"]), frame, y, rows=rows, streams=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("storage", ["chunks", "Dask"])
+def test_nor_does_any_storage(storage):
+    frame, y = ORDINARY.astype({"seen": object, "smoker": object}), SMALL[1]
+    rows = extreme(frame) | unparsable(frame)
+    if storage == "Dask":
+        dd = pytest.importorskip("dask.dataframe")
+        del rows["bytes"]  # Dask itself makes text of objects, and fails at bytes that are none
+
+    def fit(X, y):
+        made = DPTabularClassifier(epsilon=0.5, delta=1e-3, columns=KINDS)
+        if storage == "Dask":
+            return made.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(pd.Series(y), npartitions=3))
+        return made.fit(Chunks(lambda: ((X[k : k + 9], y[k : k + 9]) for k in range(0, len(y), 9))))
+
+    check_twins(fit, frame, y, rows=rows, streams=2)
 
 
 @pytest.mark.slow
