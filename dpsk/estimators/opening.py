@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ..data import ArrayTable, Chunks, Table, is_dask
+from ..data import ArrayTable, Chunks, Facts, Table, frame_of, is_dask, schema_of
 from .raw_tables import open_raw_table, raw_blocks
 from .validation import dask_table, is_mapped, names_of, stored_table, validated, validated_rows
 
@@ -20,6 +20,14 @@ def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool 
     table = _opened(estimator, X, y, classes, in_memory, columns)
     table.facts = replace(table.facts, names=names_of(estimator))
     return table
+
+
+def facts_of(model: Any, X: Any, n_classes: int) -> Facts:
+    """Return what a fit of this model to a table in memory would know of it beforehand; no entry is read."""
+    frame = frame_of(X)
+    names = frame.names if frame.names is not None and all(isinstance(name, str) for name in frame.names) else None
+    schema = None if model.columns is None else schema_of(X, model.columns)
+    return Facts(*frame.shape, n_classes, schema=schema, names=names)
 
 
 def rows_for(model: Any, X: Any) -> Iterator[Any]:

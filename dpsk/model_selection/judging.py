@@ -163,11 +163,11 @@ def _is_fitted(estimator: Any) -> bool:
 def _require_columns(estimator: Any, X: Any) -> None:
     """Raise ValueError if the table has not the columns that the estimator was fitted on: these are public.
 
-    So are the types of columns: those of a classifier of dpsk have to be numbers.
+    So are the types of columns: those of a classifier of dpsk have to be numbers, but for one of raw tables.
     """
     while isinstance(estimator, Pipeline):
         estimator = estimator.steps[0][1]
-    if isinstance(estimator, PrivateClassifier):
+    if isinstance(estimator, PrivateClassifier) and estimator.columns is None:
         require_numbers(X)
     if isinstance(estimator, ColumnTransformer):
         _require_its_columns(estimator, X)

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from ..data import Facts
 from ..estimators.classifier import PrivateClassifier
+from ..estimators.opening import facts_of
 from ..estimators.plan import budget_of_plan
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
@@ -125,6 +126,11 @@ class Run:
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         last = private_step(model)
         require_free(last, self.adjacency)
+        if model is not last and last.columns is not None:
+            raise ValueError(
+                f"a search takes {type(last).__name__} alone, not as the end of a pipeline: what becomes of a row that "
+                "a step in front refuses is known for numbers only"
+            )
         for part in [model, *model.get_params().values()]:
             _silence(part)
         return model, last
@@ -170,7 +176,7 @@ class Run:
         known = last.classes
         last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
         shown = fit_in_front(model, rows_of(X, train), y[train])
-        self.calibrated(last, SMALLEST, Facts(len(train), shown.shape[1], len(classes)))
+        self.calibrated(last, SMALLEST, facts_of(last, shown, len(classes)))
         last.fit(shown, y[train])
         counted, _ = released_successes(
             model,

@@ -13,12 +13,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from ..data import Door, Facts
+from ..data import Door
 from ..data.labels import known_classes
 from ..estimators.classifier import PrivateClassifier, accounted
 from ..estimators.constructor import refuse_unsupported
+from ..estimators.opening import facts_of, open_table
 from ..estimators.plan import doubts, plan_of
-from ..estimators.validation import names_of, validated
+from ..estimators.validation import checked_labels, validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
@@ -240,15 +241,24 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         if y is None:
             raise ValueError(f"This {type(self).__name__} requires y to be passed, but the target y is None")
         model, last = run.model({})
+        if last.columns is not None and not hasattr(X, "shape"):
+            raise ValueError(
+                f"X is a {type(X).__name__}, whose columns have no types: give a search of {type(last).__name__} a "
+                "DataFrame or an array"
+            )
         X, y = (given if given is None or hasattr(given, "shape") else np.asarray(given) for given in (X, y))
         shown = X
         if model is not last and X is not None:
             check_consistent_length(X, y)
             shown = fit_in_front(model, X, y)
-        checked, y = validated(last, shown, y)
+        if last.columns is None:
+            checked, y = validated(last, shown, y)
+        else:
+            checked, y = X, checked_labels(y)
+            open_table(last, shown, y, last.classes, columns=last.columns)  # or its error
         classes = known_classes(np.unique(y), last.classes)
         run.calibrated(last, SMALLEST)
-        facts = Facts(checked.shape[0], checked.shape[1], len(classes), names=names_of(last))
+        facts = facts_of(last, shown, len(classes))
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes

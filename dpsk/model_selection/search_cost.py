@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline
 
-from ..data import Facts, Unknown, UnknownFact
+from ..data import Facts, Unknown, UnknownFact, schema_of
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.plan import budget_of_plan
 from ..privacy import Budget, Currency
@@ -128,7 +128,7 @@ def search_cost(
     search : GridSearchCV, RandomizedSearchCV, or an estimator
         An estimator, one of dpsk's or a pipeline that ends in one, stands for a cross-validation of it with ``cv``.
     X, y, groups : optional
-        Only for splitters whose number of splits depends on them (``LeaveOneOut``, groups).
+        For splitters that depend on them (``LeaveOneOut``, groups). X also for the columns of a raw table.
     delta : float or None, default=None
         The delta of the guarantee. None: the sum of the deltas of the fits that see one row.
     ledger : PrivacyLedger, path or None, default=None
@@ -175,6 +175,16 @@ def _facts(n_rows: int | None, n_features: int | None, n_classes: int | None, *,
     return [Facts(n, d, k) for k in sorted({2, n_classes}) for n in (max(1, n_rows // 2), n_rows) for d in widths]
 
 
+def _with_columns(model: PrivateClassifier, facts: list[Facts | Unknown], X: Any) -> list[Facts | Unknown]:
+    """Return the facts with the kinds of the columns, where a fit depends on them: they follow from names and types."""
+    if model.columns is None:
+        return facts
+    if X is None:
+        return [Unknown()]
+    schema = schema_of(X, model.columns)
+    return [replace(known, schema=schema) if isinstance(known, Facts) else known for known in facts]
+
+
 @dataclass(frozen=True)
 class _Candidate:
     """A model that may be fitted, and the budget of a fit: None where it is not known before the data are seen."""
@@ -208,9 +218,16 @@ class _Candidate:
             return terms.price(self.budget)
         if terms.currency == "basic":
             return Amount(self.stated("epsilon"), self.stated("delta"))
+        name = type(self.model).__name__
+        if self.model.columns is not None:
+            raise ValueError(
+                f"what {name} costs in {terms.currency} depends on its columns, and where values are discovered on the "
+                "rows of each fit: give X, n_rows, n_features and n_classes, and lists of all categories, or use a "
+                "ledger with currency='basic'"
+            )
         raise ValueError(
-            f"what {type(self.model).__name__} costs in {terms.currency} depends on the numbers of rows, columns and "
-            "classes: give n_rows, n_features and n_classes, or name a solver"
+            f"what {name} costs in {terms.currency} depends on the numbers of rows, columns and classes: give n_rows, "
+            "n_features and n_classes, or name a solver"
         )
 
 
@@ -235,8 +252,9 @@ class _Plan:
         if isinstance(cv, Iterator):
             raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
         models = [private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
-        facts = _facts(*sizes, piped=isinstance(estimator, Pipeline))
-        found = [_Candidate.of(model, facts) for model in models]
+        piped = isinstance(estimator, Pipeline)
+        facts, shown = _facts(*sizes, piped=piped), None if piped else X
+        found = [_Candidate.of(model, _with_columns(model, facts, shown)) for model in models]
         for name in ("adjacency", "ledger"):
             if any(getattr(model, name) != getattr(models[0], name) for model in models):
                 raise ValueError(f"the candidates differ in {name}, so their costs do not add up to one guarantee")

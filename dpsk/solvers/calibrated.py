@@ -45,19 +45,36 @@ class Calibrated(Solver):
         query = objective.outcomes(last, EDGES)
         mechanism = Gaussian.priced(data.share(), data.currency)
         counts = data.release(data.measure(query), mechanism)
-        yield last * factor(counts, deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit)
+        noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit
+        yield last * factor(counts, noise, rivals(objective.loss.n_classes))
         return None
 
 
-def factor(counts: Floats, noise: float) -> float:
+def rivals(n_classes: int | None) -> Floats:
+    """Return for each cell the logarithm of how many other classes compete with the one that is predicted.
+
+    A factor c turns its log-odds s into about c (s + r) - r, where r is the entropy of the other classes, in proportion
+    to their probabilities: exactly if they are equally likely, or if only one is, and to first order always. r is at
+    most log(K - 1), and at least -s, since none of them is likelier. The middle is near what rows have. With two
+    classes, 0.
+    """
+    if n_classes is None:
+        return np.zeros(len(_CENTRES))
+    most = np.log(n_classes - 1)
+    others: Floats = (np.clip(-_CENTRES, 0, most) + most) / 2
+    return others
+
+
+def factor(counts: Floats, noise: float, others: Floats) -> float:
     """Return the factor of the scores under which the counted rows have the smallest logistic loss, or nearly so.
 
-    The less the noise lets us see, the nearer it is to a usual one.
+    ``others`` are the :func:`rivals` of each cell. The less the noise lets us see, the nearer it is to a usual one.
     """
-    scores = np.multiply.outer(_TRIED, _CENTRES)
+    leads = _CENTRES + others
+    scores = np.multiply.outer(_TRIED, leads) - others
     loss = np.logaddexp(0, scores) @ counts[0] + np.logaddexp(0, -scores) @ counts[1]
-    at = _USUAL * _CENTRES
-    sure = 1 / (1 + np.exp(-at))
+    at = _USUAL * leads
+    sure = 1 / (1 + np.exp(others - at))
     curvature = float(np.maximum(counts.sum(axis=0), 0) @ (at**2 * sure * (1 - sure)))  # by the logarithm of the factor
     error = noise**2 * float(at**2 @ (sure**2 + (1 - sure) ** 2))  # the variance of the slope
     usual = (np.log(_TRIED / _USUAL) / _SPREAD) ** 2 / 2

@@ -188,7 +188,7 @@ class Terms:
         if not (amount > 0 and math.isfinite(amount)):
             raise ValueError(
                 f"this ledger is kept in {self.currency}, and a fit whose budget is kept in {_kind(budget)} has "
-                f"no {self.currency}: use a ledger with currency='basic'"
+                f"no {self.currency}: use a ledger with currency='basic'{_instead(budget)}"
             )
         if decimal(failure) > self.limit.delta:
             raise ValueError(
@@ -266,8 +266,15 @@ def _limit(epsilon: float, delta: float, kept_in: Currency | None, reserve: floa
 
 
 def _kind(budget: Budget) -> str:
-    discovers = isinstance(budget.currency, GaussianDP) and budget.currency.discovery is not None
-    return f"{budget.currency.name} with a discovery of values" if discovers else budget.currency.name
+    return f"{budget.currency.name} with a discovery of values" if _discovers(budget) else budget.currency.name
+
+
+def _instead(budget: Budget) -> str:
+    return f", or {INSTEAD}" if _discovers(budget) else ""
+
+
+def _discovers(budget: Budget) -> bool:
+    return isinstance(budget.currency, GaussianDP) and budget.currency.discovery is not None
 
 
 def _reserve(value: Any, currency: str, delta: float) -> float:
