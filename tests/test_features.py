@@ -9,6 +9,7 @@ from dpsk import Categories, Date, DPTabularClassifier, Number, Text
 from dpsk.data import schema_of
 from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
 from dpsk.data.fields import FrameChunk
+from dpsk.queries.looks import Tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsk.NotPrivateWarning")
 
@@ -146,6 +147,13 @@ def test_features_refuse_nothing_about_values():
     assert np.abs(Features(schema, (part,)).transform(huge).toarray()).max() == 1
 
 
+def test_a_thread_without_rows_adds_nothing():
+    tally = sum([0, Tally({0: np.array([3])}, {0: {"a": 1}}), 0, Tally({0: np.array([4])}, {0: {"a": 1, "b": 2}}), 0])
+    assert tally.counts[0].tolist() == [7]
+    assert tally.named == {0: {"a": 2, "b": 2}}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [2, 7])
 def test_threads_change_no_bit(n_jobs):
     """With more threads than parts, some find nothing to count."""
