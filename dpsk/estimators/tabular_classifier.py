@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from ..data import Facts, Unknown, require_columns
 from ..encodings.tabular import TabularEncoding, currency_for
 from ..objectives import Linear
@@ -10,6 +12,7 @@ from ..requirements import checked
 from ..solvers.calibrated import SHARE, Calibrated
 from ..solvers.gradient_descent import GradientDescent
 from .classifier import PrivateClassifier
+from .effects import Effects, effects_of
 from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
@@ -36,6 +39,9 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     encoder_ : TabularEncoder
         The released map of columns to features, a transformer of its own. ``coef_`` has one column per feature, in the
         order of ``encoder_.get_feature_names_out()``.
+    effects_ : Effects
+        The curves and bars of which the model is the sum, by the names of the fields: each is an
+        :class:`~dpsk.estimators.Effect`. Computed from released values when it is asked for.
 
     Examples
     --------
@@ -50,6 +56,12 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     """
 
     columns: Any = checked("auto", require_columns)
+
+    @property
+    def effects_(self) -> Effects:
+        """The curves and bars of which the model is the sum, by the names of the fields."""
+        check_is_fitted(self, "encoder_")
+        return effects_of(self)
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
         encoding = with_parameters_of(self, TabularEncoding)

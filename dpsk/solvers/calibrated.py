@@ -4,7 +4,7 @@ Noise makes scores too large, the more the less precise a fit is. How much too l
 tells.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -13,9 +13,10 @@ from ..data.private import PrivateData
 from ..mechanisms import Gaussian
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
+from .descent_noise import DescentNoise
 from .gradient_descent import GradientDescent
 from .precision import deviation
-from .solver import Iterates, Solver
+from .solver import Diagnostics, Iterates, Solver
 
 SHARE = 0.02  # of the budget, for the count
 
@@ -40,14 +41,21 @@ class Calibrated(Solver):
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         last = objective.start()
-        for w in self.descent.iterates(data, objective):
-            last = w
-            yield w
+        descent = self.descent.iterates(data, objective)
+        while True:
+            try:
+                last = next(descent)
+            except StopIteration as end:
+                noise: DescentNoise = end.value.attributes["descent_noise"]
+                break
+            yield last
         query = objective.outcomes(last, EDGES)
         mechanism = Gaussian.priced(data.share(), data.currency)
         counts = data.release(data.measure(query), mechanism)
-        yield last * factor(counts, deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit)
-        return None
+        multiple = factor(counts, deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit)
+        yield last * multiple
+        curvature = curvature_of(counts / data.n_rows, noise.clip, objective.loss.n_classes)
+        return Diagnostics({"descent_noise": replace(noise, curvature=curvature, factor=multiple)})
 
 
 def factor(counts: Floats, noise: float) -> float:
@@ -63,3 +71,17 @@ def factor(counts: Floats, noise: float) -> float:
     error = noise**2 * float(at**2 @ (sure**2 + (1 - sure) ** 2))  # the variance of the slope
     usual = (np.log(_TRIED / _USUAL) / _SPREAD) ** 2 / 2
     return float(_TRIED[np.argmin(loss * curvature + usual * error)]) if curvature > 0 else _USUAL
+
+
+def curvature_of(shares: Floats, clip: float, n_classes: int | None) -> float:
+    """Return the mean second derivative of the logistic loss over the counted rows, those that are clipped left out.
+
+    With several classes it is that along differences of scores, if all classes but the likeliest are equally likely.
+    """
+    sure = expit(_CENTRES)
+    residual = np.array([sure, 1 - sure])
+    if n_classes is None:
+        second = sure * (1 - sure)
+    else:
+        second = (sure * (1 - sure) + (1 - sure) * (1 - (1 - sure) / (n_classes - 1))) / (n_classes - 1)
+    return max(float((shares * (residual < clip) * second).sum()), 0.0)
