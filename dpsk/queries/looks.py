@@ -173,7 +173,7 @@ class JointHistogram(NoisyQuery):
                 names, counts = self._reached(tally.named[at], bits)
                 known = released[at]
                 released[at] = replace(known, cells=np.append(known.cells, counts), names=(*known.names, *names))
-        return {at: _in_order(counts) for at, counts in released.items()}
+        return {at: _in_order(counts) if at in self._found else counts for at, counts in released.items()}
 
     def _reached(self, named: Mapping[str, int], bits: Bits) -> tuple[list[str], Floats]:
         """Return the values that reach the threshold, and their noisy counts. Noise is drawn for all, in order."""
