@@ -20,8 +20,8 @@ MARGIN = 0.08  # of the width of a curve, beside which missing numbers are shown
 class EffectsDisplay:
     """Curves and bars of a model, the most important first, with bands of two standard deviations of the noise.
 
-    Create it with :meth:`from_estimator`. The bands show the noise that privacy needs, as
-    :mod:`dpsk.estimators.effects` says, and nothing else.
+    Create it with :meth:`from_estimator`. The bands show the noise that privacy needs, in one curve while the others
+    stay where they are, and nothing else: :mod:`dpsk.estimators.effects` says what is not in them.
 
     Parameters
     ----------
@@ -102,19 +102,20 @@ class EffectsDisplay:
         curve, bars, band, bars_band = self._found(effect)
         ax.axhline(0, color="0.85", linewidth=1, zorder=0)
         if band is not None:
-            low, high, x = _band(effect.points, curve, band)
-            ax.fill_between(x, low, high, alpha=0.25, linewidth=0)
+            ax.fill_between(effect.points, curve - band, curve + band, alpha=0.25, linewidth=0)
         ax.plot(effect.points, curve)
         wide = float(np.ptp(effect.points)) or 1.0
         for k, label in enumerate(effect.labels):
             if effect.shares[k] > 0:
                 x = 0.0 if label == "0" else effect.points[-1] + MARGIN * wide
                 ax.errorbar(x, bars[k], None if bars_band is None else bars_band[k], fmt="o", color="C1", markersize=4)
-                ax.annotate(label, (x, bars[k]), (4, 4), textcoords="offset points", fontsize="small", color="C1")
+                side = {"ha": "left"} if label == "0" else {"ha": "right"}
+                ax.annotate(label, (x, bars[k]), (0, 5), textcoords="offset points", size="small", color="C1", **side)
         if effect.kind == "time":
-            ax.xaxis_date()
-            ax.tick_params(axis="x", rotation=30)
-        ax.set(xlabel=effect.name, ylabel=self.score)
+            _date_ticks(ax)
+        else:
+            ax.locator_params(axis="x", nbins=6)
+        ax.set(ylabel=self.score, title=effect.name)
 
     def _draw_bars(self, ax: Any, effect: Effect) -> None:
         _, bars, _, band = self._found(effect)
@@ -129,8 +130,12 @@ class EffectsDisplay:
         ax.set(xlabel=self.score, title=f"{effect.name}{more}")
 
 
-def _band(points: Floats, curve: Floats, band: Floats) -> tuple[Floats, Floats, Floats]:
-    return curve - band, curve + band, points
+def _date_ticks(ax: Any) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    locator = AutoDateLocator(maxticks=6)
+    ax.xaxis.set_major_locator(locator)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def _short(label: str) -> str:
