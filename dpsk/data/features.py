@@ -165,21 +165,19 @@ class FeatureMoments:
     """What was released of the features of all fields.
 
     ``mean`` has the mean of each feature. ``products`` has a matrix for each field: the means of the products of two of
-    its features. A fit subtracts ``centre`` from the features and multiplies them with ``scale``.
+    its features. A fit multiplies the features with ``scale``; ``centred`` says whether it has an intercept.
     """
 
     mean: Floats
     products: tuple[Floats, ...]
-    centre: Floats
     scale: Floats
+    centred: bool
 
-    def covariance(self, part: int, features: slice) -> Floats:
-        """Return the mean products of the features of one field in the units of the fit."""
-        mean, centre = self.mean[features], self.centre[features]
-        crossed = np.multiply.outer(mean, centre)
-        about = self.products[part] - crossed - crossed.T + np.multiply.outer(centre, centre)
-        scaled: Floats = about * np.multiply.outer(self.scale[features], self.scale[features])
-        return scaled
+    def in_units_of_fit(self, part: int, features: slice) -> Floats:
+        """Return the mean products of the features of one field as a fit sees them: an intercept takes their means."""
+        mean, scale = self.mean[features] * self.centred, self.scale[features]
+        seen: Floats = (self.products[part] - np.multiply.outer(mean, mean)) * np.multiply.outer(scale, scale)
+        return seen
 
 
 @dataclass(frozen=True, eq=False)

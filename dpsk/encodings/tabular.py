@@ -114,8 +114,8 @@ class TabularEncoding(Encoding):
         mean = np.clip(np.concatenate([field.sums for field in found]) / n, -1, 1)
         square = np.concatenate([np.diag(field.products) for field in found]) / n
         columns = _standardised(mean, square, noise / n, centred=bool(self.fit_intercept))
-        centre = np.zeros(len(mean)) if columns.centre is None else columns.centre
-        moments = FeatureMoments(mean, tuple(field.products / n for field in found), centre, columns.factor)
+        products = tuple(field.products / n for field in found)
+        moments = FeatureMoments(mean, products, columns.factor, centred=bool(self.fit_intercept))
         features = Features(table.facts.schema, tuple(field.features for field in found), moments)
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features)
 

@@ -22,7 +22,8 @@ from .tabular_encoder import TabularEncoder
 __all__ = [
     "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
     "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Effect",
-    "Effects", "EffectsDisplay", "LossNamed", "NumericClassifier", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
+    "Effects", "EffectsDisplay", "LossNamed", "NumericClassifier", "ObjectivePerturbationClassifier",
+    "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC", "Plan", "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss",
     "SampledClassifier", "TabularEncoder", "WithExactModel", "WithRho", "budget_of", "l2_of", "plan_of",
     "with_parameters_of",

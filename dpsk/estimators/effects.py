@@ -163,7 +163,7 @@ def _covariance(moments: FeatureMoments, i: int, own: slice, noise: DescentNoise
 
     With several classes, nothing but the penalty pulls at what all scores have in common.
     """
-    values, vectors = np.linalg.eigh(moments.covariance(i, own))
+    values, vectors = np.linalg.eigh(moments.in_units_of_fit(i, own))
     variance = np.square(noise.along(np.maximum(values, 0)))
     if n_scores > 1:
         variance += (np.square(noise.along(np.zeros(1))) - variance) / n_scores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, Self
 
 import numpy as np
@@ -87,16 +88,15 @@ class EffectsDisplay:
                 self._draw_bars(place, effect)
         return self
 
-    def _of_class(self, values: Floats | None) -> Floats | None:
-        if values is None:
-            return None
+    def _of_class(self, values: Floats) -> Floats:
         return values if self.column is None else values[:, self.column]
 
     def _found(self, effect: Effect) -> tuple[Floats, Floats, Any, Any]:
         """Return contributions of the points and of the labels, and half the widths of their bands, or None."""
-        noise = [self._of_class(values) for values in (effect.curve_noise, effect.bars_noise)]
-        curve, bars = (self.sign * np.asarray(self._of_class(values)) for values in (effect.curve, effect.bars))
-        return curve, bars, *(None if values is None else BAND * values for values in noise)
+        curve, bars = (self.sign * self._of_class(values) for values in (effect.curve, effect.bars))
+        if effect.curve_noise is None or effect.bars_noise is None:
+            return curve, bars, None, None
+        return curve, bars, BAND * self._of_class(effect.curve_noise), BAND * self._of_class(effect.bars_noise)
 
     def _draw_curve(self, ax: Any, effect: Effect) -> None:
         curve, bars, band, bars_band = self._found(effect)
@@ -131,11 +131,10 @@ class EffectsDisplay:
 
 
 def _date_ticks(ax: Any) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(maxticks=6)
+    dates: Any = import_module("matplotlib.dates")
+    locator = dates.AutoDateLocator(maxticks=6)
     ax.xaxis.set_major_locator(locator)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
 
 def _short(label: str) -> str:

@@ -7,7 +7,7 @@ tells.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtr
 
 from ..data.private import PrivateData
 from ..mechanisms import Gaussian
@@ -24,6 +24,7 @@ _ENDS = np.array([0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 EDGES = np.concatenate([[-8.0], -_ENDS[::-1], [0.0], _ENDS, [8.0]])
 _CENTRES = (EDGES[1:] + EDGES[:-1]) / 2
 _TRIED = np.geomspace(0.05, 2.0, 75)  # factors
+_NORMS = 0.25  # the usual deviation of the logarithm of the norms of rows
 _USUAL, _SPREAD = 0.65, 0.35  # the factor before anything was counted, and the deviation of its logarithm
 
 
@@ -84,4 +85,5 @@ def curvature_of(shares: Floats, clip: float, n_classes: int | None) -> float:
         second = sure * (1 - sure)
     else:
         second = (sure * (1 - sure) + (1 - sure) * (1 - (1 - sure) / (n_classes - 1))) / (n_classes - 1)
-    return max(float((shares * (residual < clip) * second).sum()), 0.0)
+    full = ndtr(np.log(clip / residual) / _NORMS)  # the part of rows that are not clipped
+    return max(float((shares * full * second).sum()), 0.0)
