@@ -3,9 +3,9 @@
 They follow from released weights and means, so they cost nothing. Contributions have the mean 0 under the released
 counts, and the constant takes what is left: the score of a row is the constant and the contributions of its fields.
 
-Noise bands tell how far the noise of the gradients moves a contribution. They hold for the released encoding, and for
-one field while those of all others stay where they are: where two fields say nearly the same, noise moves parts of one
-curve into the other, and that is not in the bands. Nor is the chance that other rows had been drawn.
+Noise bands tell how far the noise of the gradients moves a contribution, for the released encoding. The chance that
+other rows had been drawn is not in them. They are estimates: products of features of two fields are not released.
+Where two fields say nearly the same, noise moves parts of one curve into the other, and bands may be too narrow.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from ..data import Date
-from ..data.features import CategoryFeatures, FeatureMoments, FieldFeatures, QuantityFeatures
+from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures
 from ..mechanisms.samplers import Floats
-from ..solvers.descent_noise import DescentNoise
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +94,15 @@ def effects_of(model: Any) -> Effects:
     found = []
     for i, (part, kind) in enumerate(zip(features.parts, kinds, strict=True)):
         own = slice(features.starts[i], features.starts[i + 1])
-        covariance = None if noise is None else _covariance(moments, i, own, noise, coef.shape[1])
-        found.append(_effect(part, kind, coef[own], moments.mean[own], moments.products[i], covariance))
+        scale = np.multiply.outer(moments.scale[own], moments.scale[own])
+        covariances = None if noise is None else scale * noise.covariances(moments.in_units_of_fit(i, own), own)
+        found.append(_effect(part, kind, coef[own], moments.mean[own], moments.products[i], covariances))
     constant = model.intercept_ + moments.mean @ coef
     return Effects(float(constant[0]) if len(constant) == 1 else constant, tuple(found))
 
 
 def _effect(
-    part: FieldFeatures, kind: Any, coef: Floats, mean: Floats, products: Floats, covariance: Floats | None
+    part: FieldFeatures, kind: Any, coef: Floats, mean: Floats, products: Floats, covariances: Floats | None
 ) -> Effect:
     points, on_curve, labels, at_labels, shares = _values(part, mean)
     spread = np.einsum("ik,ij,jk->k", coef, products - np.multiply.outer(mean, mean), coef)
@@ -111,10 +111,10 @@ def _effect(
         return _by_class((rows - mean) @ coef)
 
     def noise(rows: Floats) -> Floats | None:
-        if covariance is None:
+        if covariances is None:
             return None
-        variance = np.einsum("ni,ij,nj->n", rows - mean, covariance, rows - mean)
-        return _by_class(np.repeat(np.sqrt(np.maximum(variance, 0))[:, None], coef.shape[1], axis=1))
+        variance = (((rows - mean) @ covariances) * (rows - mean)).sum(axis=2).T
+        return _by_class(np.sqrt(np.maximum(variance, 0)))
 
     return Effect(
         part.label,
@@ -156,17 +156,3 @@ def _values(part: FieldFeatures, mean: Floats) -> tuple[Floats, Floats, tuple[st
     other, missing = known if part.other else -1, known + part.other if part.missing else -1
     rows = np.concatenate([unit, none])[[*range(known), other, missing]]
     return *nowhere, (*part.values, "other", "missing"), rows, np.append(mean, 0.0)[[*range(known), other, missing]]
-
-
-def _covariance(moments: FeatureMoments, i: int, own: slice, noise: DescentNoise, n_scores: int) -> Floats:
-    """Return the covariance of the noise in the weights of one field, for features in their own units.
-
-    With several classes, nothing but the penalty pulls at what all scores have in common.
-    """
-    values, vectors = np.linalg.eigh(moments.in_units_of_fit(i, own))
-    variance = np.square(noise.along(np.maximum(values, 0)))
-    if n_scores > 1:
-        variance += (np.square(noise.along(np.zeros(1))) - variance) / n_scores
-    scale = moments.scale[own]
-    covariance: Floats = (vectors * variance) @ vectors.T * np.multiply.outer(scale, scale)
-    return covariance

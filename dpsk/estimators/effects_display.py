@@ -21,8 +21,8 @@ MARGIN = 0.08  # of the width of a curve, beside which missing numbers are shown
 class EffectsDisplay:
     """Curves and bars of a model, the most important first, with bands of two standard deviations of the noise.
 
-    Create it with :meth:`from_estimator`. The bands show the noise that privacy needs, in one curve while the others
-    stay where they are, and nothing else: :mod:`dpsk.estimators.effects` says what is not in them.
+    Create it with :meth:`from_estimator`. The bands estimate the noise that privacy needs, and nothing else:
+    :mod:`dpsk.estimators.effects` says what is not in them.
 
     Parameters
     ----------

@@ -17,6 +17,7 @@ from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
 REACH = 0.4  # of the descent, beside that for tables of numbers: hats overlap, and steps along their sums are long
+TRACED = 60  # parts of the descent, from which the noise in its result is judged
 
 
 class DPTabularClassifier(Probabilities, PrivateClassifier):
@@ -42,6 +43,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     effects_ : Effects
         The curves and bars of which the model is the sum, by the names of the fields: each is an
         :class:`~dpsk.estimators.Effect`. Computed from released values when it is asked for.
+    descent_noise_ : DescentNoise
+        What the noise in the weights follows from, for the bands of ``effects_``. Missing if a callback ended the fit.
 
     Examples
     --------
@@ -66,7 +69,7 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     def _plan(self, facts: Facts | Unknown) -> Plan:
         encoding = with_parameters_of(self, TabularEncoding)
         objective = Linear(LossNamed("log_loss"), l2_of(self))
-        solver = Calibrated(GradientDescent(reach=REACH, spare=SHARE))
+        solver = Calibrated(GradientDescent(reach=REACH, spare=SHARE, traced=TRACED))
         Budget.of(self.epsilon, self.delta)  # or its error, before the facts of the data are asked for
         currency = currency_for(facts, float(self.epsilon), float(self.delta), self.adjacency)
         return Plan(solver, objective, encoding, Budget.of(self.epsilon, self.delta, currency=currency))

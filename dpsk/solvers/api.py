@@ -14,7 +14,7 @@ from ..mechanisms import (
     PermuteAndFlip,
     SymmetricGaussian,
 )
-from ..mechanisms.samplers import Floats
+from ..mechanisms.samplers import Floats, Integers
 from ..minimizers import (
     AttackedSum,
     Minimizer,
@@ -34,23 +34,22 @@ from ..privacy.neighbours import Adjacency
 from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Magnitudes, Moments, Positions, RowNorms
 from ..requirements import choice, clip, flag, integer, number, part
 from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
-from .descent_noise import DescentNoise, first_averaged
+from .descent_noise import DescentNoise, Trace, first_averaged
 from .eigen import smallest_eigenpair
-from .precision import gradient_precision, share_of_noise, typical_norm
+from .precision import deviation, gradient_precision, share_of_noise, typical_norm
 from .sampled import SampledSolver
 from .solver import Diagnostics, Iterates, Solver
 from .step_search import Along, Backtracking, Comparison, Search
 
 __all__ = [
-    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
-    "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "DescentNoise",
-    "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum", "Iterates", "Laplace",
-    "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin",
-    "NormGamma", "ObjectiveDP", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData",
-    "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows",
-    "Search", "Solver", "SymmetricGaussian", "TiltedSum", "choice", "clip", "failure_of", "first_averaged",
-    "flag", "gaussian_norm",
-    "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
-    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair",
-    "typical_norm",
+    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum",
+    "Backtracking", "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency",
+    "DescentNoise", "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP", "GradientSum", "HessianSum",
+    "Integers", "Iterates", "Laplace", "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism",
+    "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Penalty", "PermuteAndFlip", "PerturbedMinima",
+    "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights",
+    "Sampling", "SealedRows", "Search", "Solver", "SymmetricGaussian", "TiltedSum", "Trace", "choice", "clip",
+    "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm", "gradient_precision", "integer",
+    "largest_curvature", "largest_eigenvalue", "number", "part", "require_perturbable", "sampling_error",
+    "share_of_noise", "slope_at_zero", "smallest_eigenpair", "typical_norm",
 ]  # fmt: skip
