@@ -114,7 +114,7 @@ class EffectsDisplay:
         if effect.kind == "time":
             _date_ticks(ax)
         else:
-            ax.locator_params(axis="x", nbins=6)
+            ax.locator_params(axis="x", nbins=4)
         ax.set(ylabel=self.score, title=effect.name)
 
     def _draw_bars(self, ax: Any, effect: Effect) -> None:
