@@ -11,6 +11,7 @@ from .estimators import (
     DPSecondOrderClassifier,
     DPSGDClassifier,
     DPTabularClassifier,
+    EffectsDisplay,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
@@ -21,7 +22,7 @@ from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLed
 __all__ = [
     "DPAGDSVC", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
-    "DPTabularClassifier",     "Date", "LedgerError", "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier",
-    "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent",
-    "PrivateSearchCV", "Text", "private_score", "search_cost",
+    "DPTabularClassifier", "Date", "EffectsDisplay", "LedgerError", "NotPrivateWarning", "Number",
+    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
+    "PrivacySpent", "PrivateSearchCV", "Text", "private_score", "search_cost",
 ]  # fmt: skip

@@ -43,6 +43,14 @@ class FieldFeatures(ABC):
         A slot that is not needed has the column ``NOTHING``, or the entry 0.
         """
 
+    def matrix(self, values: Any) -> Floats:
+        """Return the features of each row, one column per feature."""
+        placed, numbers = self.entries(values)
+        held = placed != NOTHING
+        full = np.zeros((len(placed), len(self.names)))
+        full[np.nonzero(held)[0], placed[held]] += numbers[held]
+        return full
+
 
 @dataclass(frozen=True, eq=False)
 class QuantityFeatures(FieldFeatures):
@@ -153,11 +161,35 @@ class WordFeatures(FieldFeatures):
 
 
 @dataclass(frozen=True, eq=False)
+class FeatureMoments:
+    """What was released of the features of all fields.
+
+    ``mean`` has the mean of each feature. ``products`` has a matrix for each field: the means of the products of two of
+    its features. A fit multiplies the features with ``scale``; ``centred`` says whether it has an intercept.
+    """
+
+    mean: Floats
+    products: tuple[Floats, ...]
+    scale: Floats
+    centred: bool
+
+    def in_units_of_fit(self, part: int, features: slice) -> Floats:
+        """Return the mean products of the features of one field as a fit sees them: an intercept takes their means."""
+        mean, scale = self.mean[features] * self.centred, self.scale[features]
+        seen: Floats = (self.products[part] - np.multiply.outer(mean, mean)) * np.multiply.outer(scale, scale)
+        return seen
+
+
+@dataclass(frozen=True, eq=False)
 class Features:
-    """The features of all fields of a raw table with this schema, one after the other."""
+    """The features of all fields of a raw table with this schema, one after the other.
+
+    ``moments`` is what was released of them, None where nothing was.
+    """
 
     schema: Schema
     parts: tuple[FieldFeatures, ...]
+    moments: FeatureMoments | None = None
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:

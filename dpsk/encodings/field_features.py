@@ -18,11 +18,11 @@ _POINTS = 4  # of a bin, over which its mass is spread
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """The features of a field, and for each the estimated sums over rows of its values and of their squares."""
+    """The features of a field, and the estimated sums over rows of their values and of products of two of them."""
 
     features: FieldFeatures
     sums: Floats
-    squares: Floats
+    products: Floats
 
 
 def counted(
@@ -68,10 +68,12 @@ def _quantity(
     placed, numbers = features.entries(points)
     k = len(features.names)
     sums = np.bincount(placed.ravel(), (numbers * weights[:, None]).ravel(), minlength=k).astype(np.float64)
-    squares = np.bincount(placed.ravel(), (numbers**2 * weights[:, None]).ravel(), minlength=k).astype(np.float64)
+    products = np.zeros((k, k))
+    parts = numbers[:, :, None] * numbers[:, None, :] * weights[:, None, None]
+    np.add.at(products, (placed[:, :, None], placed[:, None, :]), parts)
     if features.missing:
-        sums[-1] = squares[-1] = missing
-    return Counted(features, sums, squares)
+        sums[-1] = products[-1, -1] = missing
+    return Counted(features, sums, products)
 
 
 def _category(field: Field, at: int, counts: FieldCounts, n_rows: int, noise: float) -> Counted:
@@ -88,7 +90,7 @@ def _category(field: Field, at: int, counts: FieldCounts, n_rows: int, noise: fl
         missing=bool(missing),
     )
     sums = np.array([*counts.cells[kept], *[rest] * other, *[missing] * bool(missing)])
-    return Counted(features, sums, sums)
+    return Counted(features, sums, np.diag(sums))
 
 
 def _words(field: Words, at: int, counts: FieldCounts, n_rows: int, noise: float) -> Counted:
@@ -96,4 +98,6 @@ def _words(field: Words, at: int, counts: FieldCounts, n_rows: int, noise: float
     sums = counts.cells[kept]
     # a row of m words adds sqrt(m) to all buckets together, and each of its entries is 1/sqrt(m)
     entry = n_rows / max(float(sums.sum()), n_rows)
-    return Counted(WordFeatures(at, field.name, tuple(map(int, kept)), field.buckets), sums, sums * entry)
+    products = np.multiply.outer(sums, sums) / n_rows  # as if words came independently of one another
+    np.fill_diagonal(products, sums * entry)
+    return Counted(WordFeatures(at, field.name, tuple(map(int, kept)), field.buckets), sums, products)

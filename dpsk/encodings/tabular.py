@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import Columns, Door, Facts, RowMap, Table, Unknown
-from ..data.features import Features
+from ..data.features import FeatureMoments, Features
 from ..data.fields import Field, Found, Quantity
 from ..data.private import PrivateData
 from ..mechanisms.samplers import Floats
@@ -111,10 +111,12 @@ class TabularEncoding(Encoding):
             counted(field, at, counts[at], edges.get(at), n_knots=schedule.n_knots, n_rows=n, noise=noise)
             for at, field in enumerate(fields)
         ]
-        features = Features(table.facts.schema, tuple(field.features for field in found))
-        mean = np.concatenate([field.sums for field in found]) / n
-        square = np.concatenate([field.squares for field in found]) / n
-        columns = _standardised(np.clip(mean, -1, 1), square, noise / n, centred=bool(self.fit_intercept))
+        mean = np.clip(np.concatenate([field.sums for field in found]) / n, -1, 1)
+        square = np.concatenate([np.diag(field.products) for field in found]) / n
+        columns = _standardised(mean, square, noise / n, centred=bool(self.fit_intercept))
+        products = tuple(field.products / n for field in found)
+        moments = FeatureMoments(mean, products, columns.factor, centred=bool(self.fit_intercept))
+        features = Features(table.facts.schema, tuple(field.features for field in found), moments)
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features)
 
 

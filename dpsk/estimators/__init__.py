@@ -4,6 +4,8 @@ from .adaptive_gradient_classifiers import DPAGDSVC, DPAGDLogisticRegression
 from .budgets import WithExactModel, WithRho, budget_of
 from .classifier import PrivateClassifier
 from .default_classifiers import DPLinearSVC, DPLogisticRegression
+from .effects import Effect, Effects
+from .effects_display import EffectsDisplay
 from .gradient_descent_classifier import DPGradientDescentClassifier
 from .line_search_classifier import DPLineSearchClassifier
 from .numeric_classifier import NumericClassifier
@@ -19,8 +21,9 @@ from .tabular_encoder import TabularEncoder
 
 __all__ = [
     "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
-    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "LossNamed",
-    "NumericClassifier", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
+    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Effect",
+    "Effects", "EffectsDisplay", "LossNamed", "NumericClassifier", "ObjectivePerturbationClassifier",
+    "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC", "Plan", "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss",
     "SampledClassifier", "TabularEncoder", "WithExactModel", "WithRho", "budget_of", "l2_of", "plan_of",
     "with_parameters_of",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from ..data import Facts, Unknown, require_columns
 from ..encodings.tabular import TabularEncoding, currency_for
 from ..objectives import Linear
@@ -11,10 +13,12 @@ from ..solvers.calibrated import SHARE, Calibrated
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.output_perturbation import OutputPerturbation
 from .classifier import PrivateClassifier
+from .effects import Effects, effects_of
 from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
 REACH = 0.5  # of the descent, beside that for tables of numbers: hats overlap, and steps along their sums are long
+TRACED = 60  # parts of the descent, from which the noise in its result is judged
 
 
 class DPTabularClassifier(Probabilities, PrivateClassifier):
@@ -43,6 +47,11 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     encoder_ : TabularEncoder
         The released map of columns to features, a transformer of its own. ``coef_`` has one column per feature, in the
         order of ``encoder_.get_feature_names_out()``.
+    effects_ : Effects
+        The curves and bars of which the model is the sum, by the names of the fields: each is an
+        :class:`~dpsk.estimators.Effect`. Computed from released values when it is asked for.
+    descent_noise_ : DescentNoise
+        What the noise in the weights follows from, for the bands of ``effects_``. Missing if a callback ended the fit.
 
     Examples
     --------
@@ -56,13 +65,20 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
 
     columns: Any = checked("auto", require_columns)  # type: ignore[misc]
 
+    @property
+    def effects_(self) -> Effects:
+        """The curves and bars of which the model is the sum, by the names of the fields."""
+        check_is_fitted(self, "encoder_")
+        return effects_of(self)
+
     def _plan(self, facts: Facts | Unknown) -> Plan:
         encoding = with_parameters_of(self, TabularEncoding)
         objective = Linear(LossNamed("log_loss"), l2_of(self))
         pure = self.delta == 0
         # or its error, before the facts of the data are asked for
         Budget.of(self.epsilon, self.delta, currency=PureDP() if pure else GaussianDP())
-        solver = self._without_delta(facts) if pure else Calibrated(GradientDescent(reach=REACH, spare=SHARE))
+        descent = GradientDescent(reach=REACH, spare=SHARE, traced=TRACED)
+        solver = self._without_delta(facts) if pure else Calibrated(descent)
         currency = currency_for(facts, float(self.epsilon), float(self.delta), self.adjacency)
         return Plan(solver, objective, encoding, Budget.of(self.epsilon, self.delta, currency=currency))
 

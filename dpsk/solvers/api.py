@@ -15,7 +15,7 @@ from ..mechanisms import (
     SymmetricGaussian,
 )
 from ..mechanisms.mechanism import Sensitivity
-from ..mechanisms.samplers import Floats
+from ..mechanisms.samplers import Floats, Integers
 from ..minimizers import (
     AttackedSum,
     Minimizer,
@@ -45,6 +45,7 @@ from ..queries import (
 )
 from ..requirements import choice, clip, flag, integer, number, part
 from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
+from .descent_noise import DescentNoise, Trace, first_averaged
 from .eigen import smallest_eigenpair
 from .gradient_descent import GradientDescent
 from .precision import deviation, gradient_precision, share_of_noise, typical_norm
@@ -54,13 +55,13 @@ from .step_search import Along, Backtracking, Comparison, Search
 
 __all__ = [
     "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
-    "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "Diagnostics",
-    "Facts", "Floats", "Gaussian", "GaussianDP", "GradientDescent", "GradientSum", "HessianSum", "Iterates",
-    "Laplace", "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments",
-    "NoisyMin", "NormGamma", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions",
-    "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling",
-    "SealedRows", "Search", "Sensitivity", "Solver", "SymmetricGaussian", "TiltedSum", "choice", "clip", "deviation",
-    "failure_of", "flag", "gaussian_norm", "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue",
-    "number", "part", "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero",
-    "smallest_eigenpair", "typical_norm",
+    "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "DescentNoise",
+    "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP", "GradientDescent", "GradientSum", "HessianSum",
+    "Integers", "Iterates", "Laplace", "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism",
+    "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip",
+    "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver",
+    "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Solver", "SymmetricGaussian", "TiltedSum",
+    "Trace", "choice", "clip", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm",
+    "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
+    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair", "typical_norm",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ Noise makes scores too large, the more the less precise a fit is. How much too l
 tells.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from ..data.private import PrivateData
 from ..mechanisms import Gaussian
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
+from .descent_noise import DescentNoise
 from .gradient_descent import GradientDescent
 from .precision import deviation
-from .solver import Iterates, Solver
+from .solver import Diagnostics, Iterates, Solver
 
 SHARE = 0.02  # of the budget, for the count
 
@@ -22,7 +23,9 @@ _ENDS = np.array([0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 EDGES = np.concatenate([[-8.0], -_ENDS[::-1], [0.0], _ENDS, [8.0]])
 _CENTRES = (EDGES[1:] + EDGES[:-1]) / 2
 _TRIED = np.geomspace(0.05, 2.0, 75)  # factors
-_USUAL, _SPREAD = 0.65, 0.35  # the factor before anything was counted, and the deviation of its logarithm
+_NORMS = 0.15  # how much the norms of rows differ, by their logarithm
+# The factor before anything was counted, and the deviation of its logarithm: with two classes, and with more
+_USUAL, _USUAL_OF_SEVERAL = (0.65, 0.35), (1.0, 0.5)
 
 
 @dataclass(frozen=True)
@@ -39,15 +42,22 @@ class Calibrated(Solver):
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         last = objective.start()
-        for w in self.descent.iterates(data, objective):
-            last = w
-            yield w
+        descent = self.descent.iterates(data, objective)
+        while True:
+            try:
+                last = next(descent)
+            except StopIteration as end:
+                noise: DescentNoise = end.value.attributes["descent_noise"]
+                break
+            yield last
         query = objective.outcomes(last, EDGES)
         mechanism = Gaussian.priced(data.share(), data.currency)
         counts = data.release(data.measure(query), mechanism)
-        noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit
-        yield last * factor(counts, noise, rivals(objective.loss.n_classes))
-        return None
+        spread = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit
+        multiple = factor(counts, spread, objective.loss.n_classes)
+        yield last * multiple
+        curvature = curvature_of(counts / data.n_rows, noise.clip, objective.loss.n_classes)
+        return Diagnostics({"descent_noise": replace(noise, curvature=curvature, factor=multiple)})
 
 
 def rivals(n_classes: int | None) -> Floats:
@@ -65,17 +75,33 @@ def rivals(n_classes: int | None) -> Floats:
     return others
 
 
-def factor(counts: Floats, noise: float, others: Floats) -> float:
+def factor(counts: Floats, noise: float, n_classes: int | None) -> float:
     """Return the factor of the scores under which the counted rows have the smallest logistic loss, or nearly so.
 
-    ``others`` are the :func:`rivals` of each cell. The less the noise lets us see, the nearer it is to a usual one.
+    The less the noise lets us see, the nearer it is to a usual one.
     """
+    others, (likely, doubt) = rivals(n_classes), _USUAL if n_classes is None else _USUAL_OF_SEVERAL
     leads = _CENTRES + others
     scores = np.multiply.outer(_TRIED, leads) - others
     loss = np.logaddexp(0, scores) @ counts[0] + np.logaddexp(0, -scores) @ counts[1]
-    at = _USUAL * leads
+    at = likely * leads
     sure = 1 / (1 + np.exp(others - at))
     curvature = float(np.maximum(counts.sum(axis=0), 0) @ (at**2 * sure * (1 - sure)))  # by the logarithm of the factor
     error = noise**2 * float(at**2 @ (sure**2 + (1 - sure) ** 2))  # the variance of the slope
-    usual = (np.log(_TRIED / _USUAL) / _SPREAD) ** 2 / 2
-    return float(_TRIED[np.argmin(loss * curvature + usual * error)]) if curvature > 0 else _USUAL
+    usual = (np.log(_TRIED / likely) / doubt) ** 2 / 2
+    return float(_TRIED[np.argmin(loss * curvature + usual * error)]) if curvature > 0 else likely
+
+
+def curvature_of(shares: Floats, clip: float, n_classes: int | None) -> float:
+    """Return the mean second derivative of the logistic loss over the counted rows, those that are clipped left out.
+
+    With several classes it is that along differences of scores, if all classes but the likeliest are equally likely.
+    """
+    sure = 1 / (1 + np.exp(-_CENTRES))
+    residual = np.array([sure, 1 - sure])
+    if n_classes is None:
+        second = sure * (1 - sure)
+    else:
+        second = (sure * (1 - sure) + (1 - sure) * (1 - (1 - sure) / (n_classes - 1))) / (n_classes - 1)
+    full = 1 / (1 + (residual / clip) ** (1 / _NORMS))  # the part of rows that are not clipped
+    return max(float((shares * full * second).sum()), 0.0)

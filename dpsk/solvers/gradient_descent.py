@@ -13,8 +13,9 @@ from ..data.private import PrivateData
 from ..mechanisms import Gaussian
 from ..objectives import LinearObjective
 from ..requirements import clip, integer, number, part
-from .precision import gradient_precision, typical_norm
-from .solver import Iterates, Solver
+from .descent_noise import DescentNoise, Trace, first_averaged
+from .precision import deviation, gradient_precision, typical_norm
+from .solver import Diagnostics, Iterates, Solver
 
 # The rule of the defaults; benchmarks/results/tuning.md shows what becomes of other values.
 STEPS, FEWEST, MOST = 100, 30, 300  # at precision 84
@@ -49,6 +50,9 @@ class GradientDescent(Solver):
         How far directions are followed that noise hardly lets us see, as a multiple of what suits a table of numbers.
     spare : float
         The part of the whole budget that is left for later releases, in [0, 1).
+    traced : int
+        Into how many parts the run is cut, of which mean weights and mean gradients are kept, to tell afterwards how
+        noisy the result is. 0: nothing is kept.
     """
 
     steps: int | None = integer(None)
@@ -58,6 +62,7 @@ class GradientDescent(Solver):
     average: float = part(0.5)
     reach: float = number(1.0, open_low=True)
     spare: float = number(0.0, below=1)
+    traced: int = integer(0, 0)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         penalty, shape = objective.penalty, objective.shape
@@ -76,9 +81,12 @@ class GradientDescent(Solver):
             data.share(steps, of=data.remaining - self.spare * data.budget.limit), data.currency
         )
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-        first = steps - math.ceil(self.average * steps)
+        first = first_averaged(steps, self.average)
+        trace = Trace.of(steps, self.traced, shape)
         for step in range(steps):
-            noisy = data.release(data.measure(objective.gradient(w, clip=clip)), mechanism)
+            query = objective.gradient(w, clip=clip)
+            noisy = data.release(data.measure(query), mechanism)
+            trace.add(step, w, noisy / data.n_rows)
             velocity = self.momentum * velocity - step_size * (noisy / data.n_rows + penalty.gradient(w))
             w = w + velocity
             if step < first:
@@ -86,4 +94,11 @@ class GradientDescent(Solver):
             else:
                 mean = mean + (w - mean) / (step - first + 1)
                 yield mean
-        return None
+        if not self.traced:
+            return None
+        noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / data.n_rows
+        curvature = min(objective.loss.typical_curvature, 1.0)
+        known = DescentNoise(
+            steps, step_size, self.momentum, self.average, noise, clip / norm, curvature, penalty.smoothness, trace
+        )
+        return Diagnostics({"descent_noise": known})

@@ -1,0 +1,158 @@
+"""Effects: the sum of curves and bars that a fitted model of raw tables is, one for each field.
+
+They follow from released weights and means, so they cost nothing. Contributions have the mean 0 under the released
+counts, and the constant takes what is left: the score of a row is the constant and the contributions of its fields.
+
+Noise bands tell how far the noise of the gradients moves a contribution, for the released encoding. The chance that
+other rows had been drawn is not in them. They are estimates: products of features of two fields are not released.
+Where two fields say nearly the same, noise moves parts of one curve into the other, and bands may be too narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..data import Date
+from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures
+from ..mechanisms.samplers import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Effect:
+    """What one field adds to the score.
+
+    With more than two classes, contributions and their noise have one column per class.
+
+    Parameters
+    ----------
+    name : str
+    kind : {"number", "time", "categories", "words"}
+        "time" is a number of days since 1970-01-01.
+    points, curve : ndarray
+        Of a number: the contribution is linear between these points, and constant beyond the first and the last. Empty
+        for other kinds.
+    curve_noise : ndarray or None
+        The standard deviation that the noise of the fit gives to ``curve``. None if a callback ended the fit.
+    labels, bars, bars_noise :
+        The same for single values. Of a number: "0", where it has a term of its own, and "missing". Of categories: the
+        known ones, "other" and "missing". Of words: the buckets, each for a text of one word, and "no word". A text of
+        m words adds ``none + sum(bar - none for its buckets) / sqrt(m)``, where none is the bar of "no word".
+    shares : ndarray
+        The released shares of rows of the labels: 0 where the model has no term for one.
+    importance : float
+        The root of the mean square of the contribution over rows, under the released counts; over classes, too.
+    """
+
+    name: str
+    kind: str
+    points: Floats
+    curve: Floats
+    curve_noise: Floats | None
+    labels: tuple[str, ...]
+    bars: Floats
+    bars_noise: Floats | None
+    shares: Floats
+    importance: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(Mapping[str, Effect]):
+    """The effects of all fields by name, in the order of the table, and the constant to which they add."""
+
+    constant: Any
+    all: tuple[Effect, ...]
+
+    def __getitem__(self, name: str) -> Effect:
+        for effect in self.all:
+            if effect.name == name:
+                return effect
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (effect.name for effect in self.all)
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def by_importance(self) -> list[Effect]:
+        """Return the effects, the most important first."""
+        return sorted(self.all, key=lambda effect: -effect.importance)
+
+    def __repr__(self) -> str:
+        return f"Effects({', '.join(f'{effect.name}: {effect.importance:.2g}' for effect in self.by_importance())})"
+
+
+def effects_of(model: Any) -> Effects:
+    """Return the effects of a fitted model of raw tables."""
+    features, noise = model.encoder_.features, getattr(model, "descent_noise_", None)
+    coef, moments = model.coef_.T, features.moments
+    kinds = [features.schema.kinds[features.schema.fields[part.at].column] for part in features.parts]
+    found = []
+    for i, (part, kind) in enumerate(zip(features.parts, kinds, strict=True)):
+        own = slice(features.starts[i], features.starts[i + 1])
+        scale = np.multiply.outer(moments.scale[own], moments.scale[own])
+        covariances = None if noise is None else scale * noise.covariances(moments.in_units_of_fit(i, own), own)
+        found.append(_effect(part, kind, coef[own], moments.mean[own], moments.products[i], covariances))
+    constant = model.intercept_ + moments.mean @ coef
+    return Effects(float(constant[0]) if len(constant) == 1 else constant, tuple(found))
+
+
+def _effect(
+    part: FieldFeatures, kind: Any, coef: Floats, mean: Floats, products: Floats, covariances: Floats | None
+) -> Effect:
+    points, on_curve, labels, at_labels, shares = _values(part, mean)
+    spread = np.einsum("ik,ij,jk->k", coef, products - np.multiply.outer(mean, mean), coef)
+
+    def contributions(rows: Floats) -> Floats:
+        return _by_class((rows - mean) @ coef)
+
+    def noise(rows: Floats) -> Floats | None:
+        if covariances is None:
+            return None
+        variance = (((rows - mean) @ covariances) * (rows - mean)).sum(axis=2).T
+        return _by_class(np.sqrt(np.maximum(variance, 0)))
+
+    return Effect(
+        part.label,
+        ("time" if isinstance(kind, Date) else "number")
+        if isinstance(part, QuantityFeatures)
+        else ("categories" if isinstance(part, CategoryFeatures) else "words"),
+        points,
+        contributions(on_curve),
+        noise(on_curve),
+        labels,
+        contributions(at_labels),
+        noise(at_labels),
+        shares,
+        float(np.sqrt(np.maximum(spread, 0).mean())),
+    )
+
+
+def _by_class(found: Floats) -> Floats:
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def _values(part: FieldFeatures, mean: Floats) -> tuple[Floats, Floats, tuple[str, ...], Floats, Floats]:
+    """Return points and their features, and labels, their features and their shares."""
+    if isinstance(part, QuantityFeatures):
+        points = np.unique([part.low, part.high, *part.knots])
+        on_curve = part.matrix(points)
+        if part.zero:  # the curve is what numbers near 0 have
+            on_curve[:, part.names.index(f"{part.label} = 0")] = 0.0
+        labels = ("0",) * part.zero + ("missing",)
+        at_labels = part.matrix(np.array([0.0] * part.zero + [np.nan]))
+        held = mean[len(mean) - part.zero - part.missing :]
+        return points, on_curve, labels, at_labels, np.append(held, [0.0] * (not part.missing))
+    unit, none = np.eye(len(mean)), np.zeros((1, len(mean)))
+    nowhere = np.zeros(0), np.zeros((0, len(mean)))
+    if not isinstance(part, CategoryFeatures):
+        labels = tuple(name.removeprefix(f"{part.label} ") for name in part.names)
+        return *nowhere, (*labels, "no word"), np.concatenate([unit, none]), np.append(mean, 0.0)
+    known = len(part.values)
+    other, missing = known if part.other else -1, known + part.other if part.missing else -1
+    rows = np.concatenate([unit, none])[[*range(known), other, missing]]
+    return *nowhere, (*part.values, "other", "missing"), rows, np.append(mean, 0.0)[[*range(known), other, missing]]
