@@ -665,10 +665,10 @@ def test_the_factor_of_scores_is_found_for_any_number_of_classes(n_classes, spre
     def excess(factor):
         return loss_of(scores * factor, y) - loss_of(scores * wanted, y)
 
-    found = calibrated.factor(counts, 1.0, calibrated.rivals(known))
+    found = calibrated.factor(counts, 1.0, known)
     assert excess(found) < 0.04
     if (n_classes, spread, wanted) == (10, 0.7, 1.6):  # as if the winner had a single rival
-        assert excess(calibrated.factor(counts, 1.0, calibrated.rivals(None))) > 0.1
+        assert excess(calibrated.factor(counts, 1.0, None)) > 0.1
 
 
 def loss_of(scores, y):
@@ -678,4 +678,5 @@ def loss_of(scores, y):
 def test_where_noise_is_all_the_factor_is_the_usual_one():
     for known in (None, 3, 10):
         counts = np.random.default_rng(0).normal(size=(2, len(calibrated.EDGES) - 1)) * 1e4 + 100
-        assert 0.4 < calibrated.factor(counts, 1e5, calibrated.rivals(known)) < 1.0
+        usual, _ = calibrated._USUAL if known is None else calibrated._USUAL_OF_SEVERAL
+        assert 0.7 * usual < calibrated.factor(counts, 1e5, known) < 1.5 * usual
