@@ -1,5 +1,7 @@
 """Features of raw tables: what each kind of field becomes, and that released counts lead to the right ones."""
 
+import warnings
+
 import joblib
 import numpy as np
 import pandas as pd
@@ -9,7 +11,9 @@ from dpsk import Categories, Date, DPTabularClassifier, Number, Text
 from dpsk.data import schema_of
 from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
 from dpsk.data.fields import FrameChunk
-from dpsk.queries.looks import Tally
+from dpsk.encodings import field_features
+from dpsk.encodings.tabular import Schedule
+from dpsk.queries.looks import FieldCounts, Tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsk.NotPrivateWarning")
 
@@ -129,6 +133,25 @@ def test_knots_ends_and_centres_follow_the_numbers():
         assert np.abs(parts["spiky"].knots - value).min() < 30
 
 
+def test_few_rows_get_straight_lines_and_many_get_curves():
+    rng = np.random.default_rng(4)
+    for n, epsilon, curved in [(300, 0.5, False), (5000, 0.01, False), (5000, 4.0, True)]:
+        frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # few rows for this epsilon
+            model = DPTabularClassifier(epsilon=epsilon, random_state=0).fit(frame, rng.random(n) < 0.5)
+        assert all(bool(len(part.knots)) is curved for part in model.encoder_.features.parts)
+
+
+def test_the_schedule_gives_looks_less_and_curves_more_knots_where_noise_matters_less():
+    schedules = [Schedule(precision) for precision in np.geomspace(1, 1e6, 50)]
+    for name, sign in [("share", -1), ("first", -1), ("closer", 1), ("n_knots", 1)]:
+        values = [getattr(schedule, name) for schedule in schedules]
+        assert (sign * np.diff(values) >= 0).all(), name
+        assert len(set(values)) > 3, name
+    assert all(0 < s.last < 1 and s.share <= 0.3 for s in schedules)
+
+
 def test_public_bounds_are_the_ends():
     rng = np.random.default_rng(3)
     frame = pd.DataFrame({"a": rng.normal(40, 10, 3000), "b": rng.normal(40, 10, 3000)})
@@ -138,6 +161,23 @@ def test_public_bounds_are_the_ends():
     assert (a.low, a.high) == (0, 100)
     assert b.low == 0
     assert 50 < b.high < 90
+
+
+@pytest.mark.parametrize("kind", [Number(), Number(low=5), Number(high=-5), Number(0, 1)])
+@pytest.mark.parametrize("counted", [-3.0, 0.0, 2.0])
+def test_counts_of_noise_alone_lead_to_finite_features(kind, counted):
+    """Whatever was released, the map of a column is one: its ends are in order, and nothing is divided by 0."""
+    (field,) = kind.fields("a", 0)
+    for edges in (np.linspace(-1, 1, 65), np.array([0.0, 1.0]), np.array([-8.0, -6.0, -5.5])):
+        cells = np.full(len(edges) - 1, counted)
+        found = field_features.counted(
+            field, 0, FieldCounts(cells, zero=counted, missing=counted), edges, n_knots=4, n_rows=10, noise=1.0
+        )
+        part = found.features
+        assert part.low <= part.centre <= part.high
+        assert np.isfinite(found.sums).all()
+        assert np.isfinite(found.products).all()
+        assert np.abs(part.matrix(np.array([-9.0, 0.0, 0.5, 7.0, np.nan]))).max() <= 1
 
 
 def test_features_refuse_nothing_about_values():

@@ -46,11 +46,14 @@ def _quantity(
     where = np.linspace(edges[:-1], edges[1:], 2 * _POINTS + 1)[1::2].T.ravel()  # the middles of even parts
     points, weights = np.append(where, 0.0), np.append(np.repeat(mass / _POINTS, _POINTS), zero)
     missing = counts.missing if counts.missing > RARE * noise else 0.0
+    weights = weights if weights.any() else np.ones(len(weights))  # noise alone was counted, and all of it below 0
     weights *= max(n_rows - missing, noise) / weights.sum()
     low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (float(edges[0]), float(edges[-1]))
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    low, high = low if field.low is None else field.low, high if field.high is None else field.high
+    low = low if field.low is None else field.low
+    high = max(low, high) if field.high is None else field.high
+    low = min(low, high)
     knots = np.zeros(0)
     if n_knots and mass.any() and not one:
         knots = knots_of(edges, mass, n_knots, zero=bool(zero))
