@@ -135,7 +135,7 @@ def test_knots_ends_and_centres_follow_the_numbers():
 
 def test_few_rows_get_straight_lines_and_many_get_curves():
     rng = np.random.default_rng(4)
-    for n, epsilon, curved in [(300, 0.5, False), (5000, 0.01, False), (5000, 4.0, True)]:
+    for n, epsilon, curved in [(300, 0.2, False), (5000, 0.01, False), (5000, 4.0, True)]:
         frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # few rows for this epsilon
