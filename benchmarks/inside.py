@@ -54,7 +54,7 @@ from dpsk.privacy import (
     conversions,
 )
 from dpsk.privacy.conversions import gaussian_mu, paper_mu
-from dpsk.privacy.currencies import single_row_only
+from dpsk.privacy.currencies import require_single_row
 from dpsk.privacy.repetition import BestOf, Law
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run

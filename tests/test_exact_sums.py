@@ -36,6 +36,7 @@ from dpsk.queries import (
     LossesAlong,
     Magnitudes,
     Moments,
+    Outcomes,
     Positions,
     RowNorms,
     Successes,
@@ -257,7 +258,7 @@ def test_no_query_is_missing_here():
         if inspect.isclass(kind := getattr(room, name)) and issubclass(kind, Statistic | NoisyQuery)
     }
     sums = {type(query) for query in sums_of(extreme("ends", "dense", Logistic(), n=3), Logistic(), 1.0)}
-    others = {Magnitudes, Positions, Moments, Successes, Minimizer, PerturbedMinima, SampledWeights}
+    others = {Magnitudes, Positions, Moments, Outcomes, Successes, Minimizer, PerturbedMinima, SampledWeights}
     assert found == sums | others
 
 
