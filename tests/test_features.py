@@ -39,6 +39,11 @@ def test_hats_and_the_linear_term_of_a_quantity():
     np.testing.assert_array_equal(features_of(frame, part), expected)
 
 
+def test_knots_that_are_near_have_names_of_their_own():
+    part = QuantityFeatures(0, "t", 0.0, 1.0, 0.5, np.array([20210.5, 20210.50001, 20211.0]))
+    assert part.names[1:] == ("t near 20210.5", "t near 20210.50001", "t near 20211")
+
+
 def test_a_straight_line_has_one_feature():
     part = QuantityFeatures(0, "a", 0.0, 4.0, 2.0)
     np.testing.assert_array_equal(features_of(pd.DataFrame({"a": [0.0, 3.0, np.nan]}), part), [[-1], [0.5], [0]])

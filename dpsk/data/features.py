@@ -74,9 +74,9 @@ class QuantityFeatures(FieldFeatures):
         """The length that becomes 1."""
         return max(self.high - self.centre, self.centre - self.low) or 1.0
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        hats = tuple(f"{self.label} near {knot:.6g}" for knot in self.knots)
+        hats = tuple(f"{self.label} near {knot}" for knot in _told_apart(self.knots))
         zero, missing = (f"{self.label} = 0",) * self.zero, (f"{self.label} missing",) * self.missing
         return (self.label, *hats, *zero, *missing)
 
@@ -98,6 +98,14 @@ class QuantityFeatures(FieldFeatures):
                 columns.append(np.full(n, len(self.names) - 1 - (self.missing and which is not absent)))
                 entries.append(which.astype(np.float64))
         return np.stack(columns, axis=1), np.stack(entries, axis=1)
+
+
+def _told_apart(numbers: Floats) -> list[str]:
+    """Return numbers with as many digits as it takes to tell them apart, six at least."""
+    digits = 6
+    while len({f"{number:.{digits}g}" for number in numbers}) < len(numbers):
+        digits += 1
+    return [f"{number:.{digits}g}" for number in numbers]
 
 
 @dataclass(frozen=True, eq=False)
