@@ -9,7 +9,8 @@ from ..mechanisms.samplers import Floats
 
 _RUNS = (1, 2, 4, 8)  # cells that are looked at together, because numbers may be spread thinly
 AROUND, LIKELY = 8, 1.5  # so near to others, a cell of so many standard deviations of the noise holds something
-FAINT = 2.5  # below so many, a bin may be empty
+FAINT = 3.5  # below so many, a bin may be empty
+TOLD = 2.5  # from which on a run stands out from the noise
 DOUBTED = 2.8  # from which on there is more than the one bin that holds most
 LEAST_SURE, EXPLAINED = 3.0, 0.7  # how sure a cell may be at the least, and the part of the rows that has to be found
 MANY = 6.0  # standard deviations of the noise: fewer rows are not looked for among all magnitudes
@@ -51,7 +52,7 @@ def filled(counts: Floats, noise: float, total: float) -> Floats:
 
 def _likeliest(counts: Floats, noise: float) -> Any:
     """Return the run of 8 or 16 cells that stands out most from the noise, if one does at all."""
-    held, best = np.zeros(len(counts), dtype=bool), FAINT
+    held, best = np.zeros(len(counts), dtype=bool), TOLD
     total = np.concatenate([[0.0], np.cumsum(counts)])
     for run in (8, 16):
         score = (total[run:] - total[:-run]) / (noise * math.sqrt(run))
@@ -109,7 +110,7 @@ def knots_of(edges: Floats, mass: Floats, n_knots: int, *, zero: bool) -> Floats
 
     Knots that are very near to one another become one: they stand for one number that many rows have.
     """
-    n_knots, even = min(n_knots, 2 * int(np.count_nonzero(mass))), mass
+    n_knots, even = min(n_knots, int(np.count_nonzero(mass))), mass
     for _ in range(3):  # a number that many rows have needs one knot, however many they are
         even = np.minimum(even, even.sum() / n_knots)
     knots = _quantiles(edges, even, (np.arange(n_knots) + 0.5) / n_knots)

@@ -277,7 +277,7 @@ def _cells(field: Field, values: Any, edges: Any) -> Integers:
         return np.bincount(values.buckets, weight, minlength=field.buckets).astype(np.int64)
     if isinstance(field, Quantity):
         n_cells = len(edges) - 1
-        cell = np.searchsorted(edges[1:-1], values, side="right")  # NaN comes last
+        cell = np.searchsorted(edges[1:-1], values)  # an end belongs to the bin below it; NaN comes last
         cell[values == 0] = n_cells
         cell[np.isnan(values)] = n_cells + 1
     elif isinstance(field, Listed):
