@@ -7,8 +7,10 @@ none: an entry that is missing, or that cannot be read, has the code ``MISSING``
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -58,12 +60,48 @@ class Words(Field):
     buckets: int = 256
 
 
+class StoredKeys(Sequence[str]):
+    """Names that lie one after the other as UTF-8, in a file perhaps: each is read when it is asked for."""
+
+    def __init__(self, text: NDArray[np.uint8], ends: NDArray[np.int64], marks: NDArray[np.uint32]) -> None:
+        self._text, self._ends, self.marks = text, ends, marks
+
+    @classmethod
+    def of(cls, keys: Sequence[str]) -> StoredKeys:
+        """Return these names, stored."""
+        texts = [_encoded(key) for key in keys]
+        ends = np.cumsum([0, *map(len, texts)])
+        marks = np.array([zlib.crc32(text) for text in texts], dtype=np.uint32)
+        return cls(np.frombuffer(b"".join(texts), np.uint8), ends, marks)
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return what the constructor takes."""
+        return self._text, self._ends, self.marks
+
+    def __len__(self) -> int:
+        return len(self.marks)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._text[self._ends[place] : self._ends[place + 1]].tobytes().decode("utf-8", "surrogatepass")
+
+
+def _encoded(key: str) -> bytes:
+    return key.encode("utf-8", "surrogatepass")
+
+
 @dataclass(frozen=True, eq=False)
 class Named:
     """Values by name: row i has ``keys[codes[i]]``. ``keys`` are different and sorted, and each occurs."""
 
     codes: Codes
     keys: Sequence[str]
+
+    @cached_property
+    def marks(self) -> NDArray[np.uint32]:
+        """A public number for each key, which is the same wherever the key occurs: names are counted in parts by it."""
+        if isinstance(self.keys, StoredKeys):
+            return self.keys.marks
+        return np.array([zlib.crc32(_encoded(key)) for key in self.keys], dtype=np.uint32)
 
     def take(self, indices: Integers) -> Named:
         """Return the values of some rows."""

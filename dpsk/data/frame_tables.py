@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..mechanisms.samplers import Integers
 from .arrays import require_rows
 from .dask import Check, DaskRows, DaskTable, checked_block
 from .features import Features
-from .fields import Bags, Field, Found, FrameChunk, Named, Values, Words
+from .fields import Bags, Field, Found, FrameChunk, Named, StoredKeys, Values, Words
 from .frames import frame_of
 from .labels import as_labels
 from .row_map import PublicShape, RowMap
@@ -87,10 +86,8 @@ def _arrays(chunk: FrameChunk) -> Iterator[NDArray[Any]]:
     """Yield what has to be kept of a chunk: as many arrays for each chunk of a table."""
     for values in chunk.values:
         if isinstance(values, Named):
-            texts = [key.encode("utf-8", "surrogatepass") for key in values.keys]
             yield values.codes
-            yield np.frombuffer(b"".join(texts), np.uint8)
-            yield np.cumsum([0, *map(len, texts)])
+            yield from StoredKeys.of(values.keys).arrays()
         elif isinstance(values, Bags):
             yield values.starts
             yield values.buckets
@@ -125,8 +122,7 @@ def _values(field: Field, arrays: Iterator[NDArray[Any]]) -> Values:
         return Bags(first, next(arrays))
     if not isinstance(field, Found):
         return first
-    text, ends = next(arrays).tobytes(), next(arrays).tolist()
-    return Named(first, [text[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(ends)])
+    return Named(first, StoredKeys(next(arrays), next(arrays), next(arrays)))
 
 
 class FrameTable(Table):

@@ -8,7 +8,6 @@ their noisy count reaches a threshold: a value of a single row does not, but for
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -256,17 +255,13 @@ class _Count:
 
     def _by_name(self, values: Any) -> dict[str, int]:
         occur = np.bincount(values.codes[values.codes >= 0], minlength=len(values.keys))
-        keys = ((values.keys[i], int(occur[i])) for i in np.flatnonzero(occur))
-        return {key: count for key, count in keys if self.shards == 1 or _shard_of(key, self.shards) == self.shard}
+        here = occur if self.shards == 1 else occur * (values.marks % self.shards == self.shard)
+        return {values.keys[i]: int(here[i]) for i in np.flatnonzero(here)}
 
 
 def _counted(rows: Rows, count: _Count) -> Tally:
     tally: Any = rows.total(cast(Any, count))
     return cast(Tally, tally)
-
-
-def _shard_of(key: str, shards: int) -> int:
-    return zlib.crc32(key.encode("utf-8", "surrogatepass")) % shards
 
 
 def _cells(field: Field, values: Any, edges: Any) -> Integers:
