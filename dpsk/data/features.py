@@ -180,7 +180,7 @@ class FeatureMoments:
         return seen
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Features:
     """The features of all fields of a raw table with this schema, one after the other.
 
@@ -190,6 +190,9 @@ class Features:
     schema: Schema
     parts: tuple[FieldFeatures, ...]
     moments: FeatureMoments | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.n_features} features of {len(self.schema.names)} columns>"
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
