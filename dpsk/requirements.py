@@ -71,7 +71,8 @@ def require_number(
         raise ValueError(f"{name}={value!r} must lie in {'(' if open_low else '['}{low:g}, {below:g})")
     if not good or value < low or (open_low and value == low):
         wanted = "an integer" if kind is Integral else "a finite number"
-        raise ValueError(f"{name}={value!r} must be {wanted} {'>' if open_low else '>='} {low:g}")
+        least = f" {'>' if open_low else '>='} {low:g}" if low > -math.inf else ""
+        raise ValueError(f"{name}={value!r} must be {wanted}{least}")
 
 
 def require_choice(name: str, value: Any, choices: tuple[str, ...], *, or_none: bool = False) -> None:

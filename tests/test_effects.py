@@ -2,16 +2,19 @@
 
 import builtins
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from dpsk import Categories, Date, DPLogisticRegression, DPTabularClassifier, EffectsDisplay, Number, Text
 from dpsk.data import Door
 from dpsk.estimators import Effect
 from dpsk.estimators.effects import effects_of
+from dpsk.estimators.effects_display import _date_ticks
 from dpsk.estimators.opening import open_table
 from dpsk.estimators.plan import plan_of
 from dpsk.estimators.tabular_encoder import TabularEncoder
@@ -344,8 +347,22 @@ def test_bad_requests_are_named(model, figures):
     linear = DPLogisticRegression(epsilon=8.0, random_state=0).fit(X, X[:, 0] > 0)
     with pytest.raises(TypeError, match="has no effects_"):
         EffectsDisplay.from_estimator(linear)
+    with pytest.raises(TypeError, match=r"Give the last step of a pipeline, pipeline\[-1\]"):
+        EffectsDisplay.from_estimator(make_pipeline(model))
+    with pytest.raises(ValueError, match="n_columns=0 must be an integer >= 1"):
+        EffectsDisplay.from_estimator(model, n_columns=0)
     with pytest.raises(NotFittedError):
         EffectsDisplay.from_estimator(DPTabularClassifier())
+
+
+@pytest.mark.parametrize("days", [0.002, 0.1, 2.5, 40, 960, 3000])
+def test_dates_of_any_span_are_drawn_without_a_warning(figures, days):
+    ax = figures.figure(figsize=(4.2, 3.0)).add_subplot()
+    ax.plot([18262, 18262 + days], [0, 1])
+    _date_ticks(ax)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ax.figure.canvas.draw()
 
 
 def test_without_matplotlib_the_error_says_what_to_install(model, monkeypatch):

@@ -44,6 +44,24 @@ def test_knots_that_are_near_have_names_of_their_own():
     assert part.names[1:] == ("t near 20210.5", "t near 20210.50001", "t near 20211")
 
 
+def test_features_have_names_of_their_own():
+    frame = pd.DataFrame({"a": ["b"], "a = b": [1.0], "c": ["d"]})
+    parts = (CategoryFeatures(0, "a", ("b",)), QuantityFeatures(1, "a = b", 0, 1, 0.5), CategoryFeatures(2, "c", ("d",)))
+    assert Features(schema_of(frame), parts).names == ("a = b", "a = b (2)", "c = d")
+
+
+def test_columns_that_tell_nothing_have_no_effect():
+    """One that has one number in all rows, and one that has none."""
+    rng = np.random.default_rng(5)
+    n = 10_000
+    frame = pd.DataFrame({"x": rng.normal(size=n), "one": 1.0, "seven": 7, "big": -1e6, "none": np.full(n, np.nan)})
+    y = frame["x"] + rng.logistic(size=n) > 1  # without an intercept that is 0
+    for seed in range(3):
+        effects = DPTabularClassifier(epsilon=1.0, random_state=seed).fit(frame, y).effects_
+        assert all(effects[name].importance < 0.1 for name in ("one", "seven", "big", "none"))
+        assert effects["x"].importance > 0.5
+
+
 def test_a_straight_line_has_one_feature():
     part = QuantityFeatures(0, "a", 0.0, 4.0, 2.0)
     np.testing.assert_array_equal(features_of(pd.DataFrame({"a": [0.0, 3.0, np.nan]}), part), [[-1], [0.5], [0]])

@@ -222,8 +222,8 @@ def test_one_moment_in_all_units(unit):
 
 BAD = [
     (lambda: Number(5, 5), "low=5 must be below high=5"),
-    (lambda: Number("a"), "low='a' must be a finite number"),
-    (lambda: Number(high=math.nan), "high=nan must be a finite number"),
+    (lambda: Number("a"), "low='a' must be a finite number, or None where no bound is known"),
+    (lambda: Number(high=math.nan), "high=nan must be a finite number, or None"),
     (lambda: Number(low=-1e200), "must lie between -2"),
     (lambda: Categories([]), "values=.* must be None or a list"),
     (lambda: Categories("abc"), "values='abc' must be None or a list"),

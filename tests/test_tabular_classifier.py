@@ -467,7 +467,10 @@ def test_a_search_among_models_that_discover(data):
         DPTabularClassifier(), {"alpha": [1e-4, 10.0]}, epsilon=8.0, delta=1e-5, random_state=0
     ).fit(*data)
     assert "job = nurse" in search.best_estimator_.encoder_.get_feature_names_out()
-    assert (search.privacy_spent_.epsilon, search.privacy_spent_.delta) == (8.0, 1e-5)
+    spent = search.privacy_spent_
+    assert (spent.epsilon, spent.delta) == (8.0, 1e-5)
+    assert dict(spent.columns)["job"] == "categories to be discovered"
+    assert search.best_estimator_.privacy_spent_ == spent
     assert search.score(*data) > 0.6
     listed = PrivateSearchCV(
         DPTabularClassifier(columns=DECLARED), {"alpha": [1e-4, 10.0]}, epsilon=8.0, random_state=0

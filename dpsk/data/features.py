@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -188,7 +189,7 @@ class FeatureMoments:
         return seen
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Features:
     """The features of all fields of a raw table with this schema, one after the other.
 
@@ -198,6 +199,9 @@ class Features:
     schema: Schema
     parts: tuple[FieldFeatures, ...]
     moments: FeatureMoments | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.n_features} features of {len(self.schema.names)} columns>"
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:
@@ -210,8 +214,14 @@ class Features:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the features are called, in order."""
-        return tuple(name for part in self.parts for name in part.names)
+        """What the features are called, in order. A name that was given before gets a number."""
+        names: list[str] = []
+        given = set[str]()
+        for name in (name for part in self.parts for name in part.names):
+            free = chain([name], (f"{name} ({number})" for number in count(2)))
+            names.append(next(one for one in free if one not in given))
+            given.add(names[-1])
+        return tuple(names)
 
     def transform(self, chunk: FrameChunk) -> Any:
         """Return the features of some rows as CSR: in each row the entries that are not zero, in order."""

@@ -85,7 +85,8 @@ class _Array(Frame):
         self._X = X = np.asarray(X)
         if X.ndim != 2:
             raise ValueError(
-                f"Expected 2D array, got {X.ndim}D array instead. Reshape your data to (n_samples, n_features)."
+                f"Expected 2D array, got {X.ndim}D array instead. Reshape your data to (n_samples, n_features). For "
+                "one column of a DataFrame write frame[['age']]; turn a list of dicts into a DataFrame"
             )
         self.shape = X.shape
 

@@ -56,7 +56,10 @@ class Kind(ABC):
 
 
 def _require_end(name: str, value: Any) -> None:
-    require_number(name, value, -np.inf)
+    try:
+        require_number(name, value, -np.inf)
+    except ValueError as error:
+        raise ValueError(f"{error}, or None where no bound is known") from None
     if not abs(value) < 2.0**400:
         raise ValueError(f"{name}={value!r} must lie between -2**400 and 2**400")
 
@@ -118,8 +121,9 @@ def _require_values(name: str, value: Any) -> None:
 class Categories(Kind):
     """A column of categories: text, codes, or anything else that is one of few values.
 
-    Values are compared by their names: 1, 1.0, True and "1" are one category. With neither ``values`` nor ``buckets``,
-    the values are discovered with noise, and that takes a part of delta: a category of few rows is not found.
+    Values are compared by their names: 1, 1.0, True and "1" are one category; the text "True" is another one. With
+    neither ``values`` nor ``buckets``, the values are discovered with noise, and that takes a part of delta: a category
+    of few rows is not found.
 
     Parameters
     ----------

@@ -45,12 +45,14 @@ def _quantity(
     zero = counts.zero if counts.zero > RARE * noise else 0.0
     where = np.linspace(edges[:-1], edges[1:], 2 * _POINTS + 1)[1::2].T.ravel()  # the middles of even parts
     points, weights = np.append(where, 0.0), np.append(np.repeat(mass / _POINTS, _POINTS), zero)
-    missing = counts.missing if counts.missing > RARE * noise else 0.0
+    missing = counts.missing if RARE * noise < counts.missing < n_rows - RARE * noise else 0.0
     weights = weights if weights.any() else np.ones(len(weights))  # noise alone was counted, and all of it below 0
     weights *= max(n_rows - missing, noise) / weights.sum()
     low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (float(edges[0]), float(edges[-1]))
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
+    if one and not zero:  # where it lies in its bin is not known: next to its size that hardly matters
+        low, high = low - max(1.0, abs(low)), high + max(1.0, abs(high))
     low = low if field.low is None else field.low
     high = max(low, high) if field.high is None else field.high
     low = min(low, high)

@@ -131,8 +131,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         Parameters
         ----------
         X : array-like, DataFrame or sparse matrix of shape (n_samples, n_features)
-            Training data, finite. Larger than memory: a ``numpy.memmap``, :class:`~dpsk.Chunks`, or a Dask array or
-            DataFrame.
+            Training data; numbers have to be finite, but for :class:`~dpsk.DPTabularClassifier`, which takes columns of
+            any type with missing entries. Larger than memory: a ``numpy.memmap``, :class:`~dpsk.Chunks`, or a Dask
+            array or DataFrame.
         y : array-like of shape (n_samples,)
             Class labels; a Dask array or Series beside one of Dask; None for chunks that hold their labels. Their set
             is treated as public; pass ``classes`` to fix it beforehand.

@@ -70,7 +70,7 @@ class Effects(Mapping[str, Effect]):
         for effect in self.all:
             if effect.name == name:
                 return effect
-        raise KeyError(name)
+        raise KeyError(f"{name!r} is none of the fields {', '.join(map(repr, self))}")
 
     def __iter__(self) -> Iterator[str]:
         return (effect.name for effect in self.all)

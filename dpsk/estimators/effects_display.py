@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..mechanisms.samplers import Floats
+from ..requirements import require_number
 from .effects import Effect, Effects
 
 BAND = 2.0  # standard deviations of the noise, to either side
@@ -67,9 +69,7 @@ class EffectsDisplay:
         class_ : label or None
             The class whose scores are drawn. None, for two classes: the second.
         """
-        check_is_fitted(model)
-        if not hasattr(model, "effects_"):
-            raise TypeError(f"{type(model).__name__} has no effects_: only DPTabularClassifier is a sum of curves")
+        _require_effects(model)
         effects = model.effects_
         column, sign, shown = _class(model, class_)
         score = f"log-odds of {shown}" if column is None else f"score of {shown}"
@@ -130,9 +130,19 @@ class EffectsDisplay:
         ax.set(xlabel=self.score, title=f"{effect.name}{more}")
 
 
+def _require_effects(model: Any) -> None:
+    if not hasattr(type(model), "effects_"):
+        raise TypeError(
+            f"{type(model).__name__} has no effects_: only DPTabularClassifier is a sum of curves. Give the last step "
+            "of a pipeline, pipeline[-1], or the best estimator of a search, search.best_estimator_"
+        )
+    check_is_fitted(model)
+
+
 def _date_ticks(ax: Any) -> None:
     dates: Any = import_module("matplotlib.dates")
-    locator = dates.AutoDateLocator(maxticks=6)
+    # 2 at the least: with 5, its default, no interval fits some spans, such as 32 months, and matplotlib warns
+    locator = dates.AutoDateLocator(minticks=2, maxticks=6)
     ax.xaxis.set_major_locator(locator)
     ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))
 
@@ -175,6 +185,7 @@ def _axes(ax: Any, count: int, n_columns: int) -> Any:
         from matplotlib import pyplot
     except ImportError:
         raise ImportError("EffectsDisplay draws with matplotlib: pip install 'dpsk[plot]'") from None
+    require_number("n_columns", n_columns, 1, kind=Integral)
     n_columns = min(n_columns, count)
     n_lines = -(-count // n_columns)
     figure = pyplot.figure(figsize=(4.2 * n_columns, 3.0 * n_lines), layout="constrained")

@@ -58,6 +58,7 @@ class Probabilities:
         """Return the probability of each class, in the order of ``classes_``.
 
         Noise makes scores too large where rows are few; the probabilities are then too close to 0 and 1.
+        :class:`~dpsk.DPTabularClassifier` measures that, and corrects its scores by one factor.
         """
         scores = self._log_odds(X)
         if scores.ndim == 1:

@@ -1,7 +1,7 @@
 """Private search for hyper-parameters: the best of a secret number of runs, on one budget."""
 
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
 from typing import Any, Self
@@ -208,7 +208,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
                     "the search came to nothing: no run was made, or none had a model; which of the two is not told. "
                     "It was paid for (privacy_spent_), and another search would add to it"
                 )
-            self.privacy_spent_ = door.report()
+            columns = private_step(best.model).privacy_spent_.columns
+            self.privacy_spent_ = replace(door.report(), columns=columns)
         # what the run promised for itself is no guarantee for a model that was chosen from several
         private_step(best.model).privacy_spent_ = self.privacy_spent_
         self.best_estimator_, self.best_params_, self.best_score_ = best.model, best.parameters, best.accuracy
