@@ -45,8 +45,12 @@ def test_knots_that_are_near_have_names_of_their_own():
 
 
 def test_features_have_names_of_their_own():
-    frame = pd.DataFrame({"a": ["b"], "a = b": [1.0], "c": ["d"]})
-    parts = (CategoryFeatures(0, "a", ("b",)), QuantityFeatures(1, "a = b", 0, 1, 0.5), CategoryFeatures(2, "c", ("d",)))
+    frame = pd.DataFrame({"a": ["b"], "a = b": [1.0]})
+    parts = (
+        CategoryFeatures(0, "a", ("b",)),
+        QuantityFeatures(1, "a = b", 0, 1, 0.5),
+        CategoryFeatures(2, "c", ("d",)),
+    )
     assert Features(schema_of(frame), parts).names == ("a = b", "a = b (2)", "c = d")
 
 
@@ -58,7 +62,7 @@ def test_columns_that_tell_nothing_have_no_effect():
     y = frame["x"] + rng.logistic(size=n) > 1  # without an intercept that is 0
     for seed in range(3):
         effects = DPTabularClassifier(epsilon=1.0, random_state=seed).fit(frame, y).effects_
-        assert all(effects[name].importance < 0.1 for name in ("one", "seven", "big", "none"))
+        assert all(effects[name].importance < 0.15 for name in ("one", "seven", "big", "none"))
         assert effects["x"].importance > 0.5
 
 

@@ -13,6 +13,7 @@ from .bins import ends_of, is_one_number, knots_of, smoothed
 
 RARE = 3.0  # standard deviations of the noise below which a value is not told from no value
 OUTSIDE = 0.01  # the part of all numbers beyond each end of the linear term
+NEARLY_ALL = 0.9  # of all numbers, in one bin: they are hardly told apart
 _POINTS = 4  # of a bin, over which its mass is spread
 
 
@@ -51,7 +52,7 @@ def _quantity(
     low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (float(edges[0]), float(edges[-1]))
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if one and not zero:  # where it lies in its bin is not known: next to its size that hardly matters
+    if mass.max() > NEARLY_ALL * mass.sum() and not zero:  # next to its size, where in its bin it lies hardly matters
         low, high = low - max(1.0, abs(low)), high + max(1.0, abs(high))
     low = low if field.low is None else field.low
     high = max(low, high) if field.high is None else field.high
