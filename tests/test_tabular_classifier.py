@@ -124,6 +124,19 @@ def test_the_encoder_stands_before_another_estimator(data, model):
     np.testing.assert_array_equal(found.to_numpy(), model.encoder_.transform(data[0]))
 
 
+def test_the_encoder_takes_chunks_and_dask(data, model):
+    dd = pytest.importorskip("dask.dataframe")
+    frame, expected = data[0][:500], model.encoder_.transform(data[0][:500])
+    chunks = Chunks(lambda: iter([(frame[:300], None), (frame[300:], None)]))
+    np.testing.assert_array_equal(model.encoder_.transform(chunks), expected)
+    cluster = dd.from_pandas(frame, npartitions=2)
+    np.testing.assert_array_equal(model.encoder_.transform(cluster).compute(), expected)
+    sparse = clone(model.encoder_).set_params(sparse_output=True)
+    np.testing.assert_array_equal(sparse.transform(chunks).toarray(), expected)
+    with pytest.raises(ValueError, match="sparse_output=True makes no Dask array"):
+        sparse.transform(cluster)
+
+
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
 def test_the_report_names_the_discovery(data, adjacency):
     spent = DPTabularClassifier(epsilon=2.0, delta=1e-5, adjacency=adjacency).fit(*data).privacy_spent_

@@ -174,7 +174,9 @@ def plain(entry: Any) -> Plain | None:
 def _quietly(read: Callable[[Any], Any], entry: Any) -> Any:
     try:
         return read(entry)
-    except Exception:  # whatever an object does that somebody put into a table
+    except (KeyboardInterrupt, GeneratorExit):  # of the user
+        raise
+    except BaseException:  # whatever an object does that somebody put into a table
         return None
 
 
@@ -184,11 +186,11 @@ def _plain(entry: Any) -> Plain | None:
     if isinstance(entry, np.datetime64 | np.timedelta64):  # before integers: NumPy counts lengths of time among them
         return _of_numpy_time(entry)
     if isinstance(entry, int | np.integer | np.bool_):
-        return int(entry)
+        return int.__int__(entry) if isinstance(entry, int) else int(entry)  # a class of somebody's may warn
     if isinstance(entry, float | np.floating):
-        return _some(float(entry))
+        return _some(float.__float__(entry) if isinstance(entry, float) else float(entry))
     if isinstance(entry, bytes):
-        return repr(bytes(entry))
+        return bytes.__repr__(entry)
     if isinstance(entry, Decimal):
         return _of_decimal(entry)
     if isinstance(entry, date):
