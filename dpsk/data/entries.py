@@ -185,10 +185,8 @@ def _plain(entry: Any) -> Plain | None:
         return str.__str__(entry)
     if isinstance(entry, np.datetime64 | np.timedelta64):  # before integers: NumPy counts lengths of time among them
         return _of_numpy_time(entry)
-    if isinstance(entry, int | np.integer | np.bool_):
-        return int.__int__(entry) if isinstance(entry, int) else int(entry)  # a class of somebody's may warn
-    if isinstance(entry, float | np.floating):
-        return _some(float.__float__(entry) if isinstance(entry, float) else float(entry))
+    if isinstance(entry, int | float | np.integer | np.floating | np.bool_):
+        return _of_number(entry)
     if isinstance(entry, bytes):
         return bytes.__repr__(entry)
     if isinstance(entry, Decimal):
@@ -202,6 +200,15 @@ def _plain(entry: Any) -> Plain | None:
         return float(since // _MICROSECOND) / HOUR
     of_pandas = type(entry).__module__.split(".")[0] == "pandas" and type(entry).__name__ in ("Interval", "Period")
     return str(entry) if of_pandas or isinstance(entry, UUID) else None
+
+
+def _of_number(entry: Any) -> int | float | None:
+    """Return an integer or a float. Classes that derive from those of Python are not asked: Python may warn of them."""
+    if isinstance(entry, int):
+        return int.__int__(entry)
+    if isinstance(entry, np.integer | np.bool_):
+        return int(entry)
+    return _some(float.__float__(entry) if isinstance(entry, float) else float(entry))
 
 
 def _some(number: float) -> float | None:
