@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpsk.data.features
 from dpsk import Categories, Date, DPTabularClassifier, Number, Text
 from dpsk.data import schema_of
 from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
@@ -158,6 +159,32 @@ def test_knots_ends_and_centres_follow_the_numbers():
     assert parts["spiky"].zero
     for value in (1500, 5000, 7298):
         assert np.abs(parts["spiky"].knots - value).min() < 30
+
+
+def test_one_long_text_does_not_take_the_memory_of_a_table_of_such(monkeypatch):
+    """Whether memory suffices would tell that some row is long."""
+    texts = ["b a", "", None, " ".join(map(str, range(200)))] + ["a c"] * 60
+    frame, kind = pd.DataFrame({"t": texts, "n": np.arange(64.0)}), Text(2**12)
+    schema = schema_of(frame, {"t": kind})
+    parts = WordFeatures(0, "t", tuple(range(2**12)), 2**12), QuantityFeatures(1, "n", 0.0, 64.0, 1.0)
+    features, chunk, shapes, entries = Features(schema, parts), schema.read(frame), [], WordFeatures.entries
+
+    def watched(self, values):
+        made = entries(self, values)
+        shapes.append(made[0].shape)
+        return made
+
+    monkeypatch.setattr(WordFeatures, "entries", watched)
+    together = features.transform(chunk)
+    monkeypatch.setattr(dpsk.data.features, "MOST_SLOTS", 400)
+    apart = features.transform(chunk)
+    rows, slots = shapes[0]
+    assert rows == 64
+    assert 190 < slots <= 200, "some words share a bucket"
+    assert all(rows * slots <= 400 for rows, slots in shapes[1:])
+    assert sum(rows for rows, _ in shapes[1:]) == 64
+    for name in ("data", "indices", "indptr"):
+        assert getattr(together, name).tobytes() == getattr(apart, name).astype(getattr(together, name).dtype).tobytes()
 
 
 def test_few_rows_get_straight_lines_and_many_get_curves():

@@ -221,6 +221,54 @@ def test_one_odd_row_changes_no_other(twin):
     assert_same(one.take(rest), other.take(rest))
 
 
+def test_entries_of_a_list_are_not_looked_into():
+    """Whether all entries are lists of one length, which one row may decide, has no say; nor has what they raise."""
+
+    class Hostile:
+        def __array__(self, *_, **__):
+            raise RuntimeError("secret")
+
+    for nested in ([1, 2], (1, 2), np.ones(2), Hostile()):
+        for X in ([[nested, nested]] * 2, [[nested, nested], [1, nested]], [[nested, nested]]):
+            first, second = schema_of(X).read(X).values
+            assert np.isnan(second).all()
+            assert first[-1] == 1 or np.isnan(first).all()
+            assert len(first) == len(X)
+
+
+INVALID = pa.Array.from_buffers(  # "a", and two bytes that are no text
+    pa.string(), 2, [None, pa.array([0, 1, 3], pa.int32()).buffers()[1], pa.py_buffer(b"a\xff\xfe")]
+)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: pa.table({"a": INVALID}),
+        lambda: pa.table({"a": pa.chunked_array([INVALID, pa.array(["b"])])}),
+        lambda: pa.table({"a": INVALID.dictionary_encode()}),
+        lambda: pd.DataFrame({"a": pd.arrays.ArrowExtensionArray(INVALID)}),
+        lambda: pd.DataFrame({"a": pd.array(pa.chunked_array([INVALID]), dtype="string[pyarrow]")}),
+    ],
+)
+def test_bytes_of_a_file_that_are_no_text_are_missing(make):
+    """Pyarrow reads them from files as they are, and raises an error with these bytes where they are asked for."""
+    X = make()
+    (named,) = schema_of(X).read(X).values
+    assert named.codes[:2].tolist() == [0, -1]
+    assert named.keys[0] == "a"
+    assert np.isnan(schema_of(X, {"a": Number()}).read(X).values[0]).all()
+
+
+def test_errors_do_not_tell_how_long_the_longest_entry_is():
+    said = set()
+    for X in (np.array([[b"a"]]), np.array([[b"abc"]])):
+        with pytest.raises(ValueError, match="column 'x0' is of type bytes, of which") as raised:
+            schema_of(X)
+        said.add(str(raised.value))
+    assert len(said) == 1
+
+
 def test_unreadable_entries_are_missing_in_silence():
     frame = pd.DataFrame({"n": ["1", "x", None], "d": ["2020-01-01", "never", "1"]})
     schema = schema_of(frame, {"n": Number(), "d": Date(parts=["month"])})
@@ -239,6 +287,11 @@ BAD = [
     (pl.DataFrame({"z": [{"a": 1}]}), {}, "column 'z' is of type Struct"),
     (pl.DataFrame({"z": [b"a"]}), {}, "column 'z' is of type Binary"),
     (pa.table({"z": [[1]]}), {}, "column 'z' is of type list"),
+    (
+        pa.table({"z": pa.DictionaryArray.from_arrays(pa.array([0]), pa.array([b"a"]))}),
+        {},
+        "column 'z' is of type dictionary, of which no kind",
+    ),
     (pd.DataFrame({"z": pd.interval_range(0, 3)}), {}, "column 'z' is of type interval"),
     (pd.DataFrame({"z": [1, 2]}), {"z": Date()}, "column 'z' is of type int64, which Date cannot read"),
     (pl.DataFrame({"z": [date.max]}), {"z": Number()}, "column 'z' is of type Date, which Number cannot read"),

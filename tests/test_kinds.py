@@ -43,6 +43,28 @@ class Loud(str):
         raise RuntimeError
 
 
+class Ending:
+    """An object that ends the process where somebody asks what it is."""
+
+    @property
+    def __class__(self):
+        raise SystemExit
+
+
+class OwnInteger(int):
+    """A number that is turned into one of its own class, of which Python warns."""
+
+    def __int__(self):
+        return OwnInteger(5)
+
+
+class OwnFloat(float):
+    """The same for floats."""
+
+    def __float__(self):
+        return OwnFloat(5.0)
+
+
 ODD = [
     Hostile(), Loud("a"), [1], {"a": 1}, {1}, (1, 2), object, float("nan"), float("inf"), -math.inf, 10**400,
     -(10**5000),
@@ -81,6 +103,17 @@ def test_an_odd_entry_changes_nothing_else(kind, odd):
             assert np.array_equal(before.starts, after.starts[1:] - first)
             assert np.array_equal(before.buckets, after.buckets[first:])
             assert before.buckets.dtype == after.buckets.dtype
+
+
+def test_numbers_of_classes_of_their_own_are_read_without_asking_them():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert distinct([OwnInteger(3), OwnFloat(2.5)]).values == [3, 2.5]
+    assert not caught
+
+
+def test_an_object_that_ends_the_process_is_missing():
+    assert distinct([Ending(), 1]).codes.tolist() == [MISSING, 0]
 
 
 def test_numbers():

@@ -31,6 +31,7 @@ from dpsk import (
     search_cost,
 )
 from dpsk.estimators.progress import Progress
+from dpsk.model_selection.judging import correct
 from dpsk.queries.outcomes import log_odds_of_winner
 from dpsk.solvers import calibrated
 from dpsk.testing import check_company, check_twins
@@ -121,6 +122,19 @@ def test_the_encoder_stands_before_another_estimator(data, model):
     found = encoder.fit_transform(data[0])
     assert list(found.columns) == list(encoder.get_feature_names_out())
     np.testing.assert_array_equal(found.to_numpy(), model.encoder_.transform(data[0]))
+
+
+def test_the_encoder_takes_chunks_and_dask(data, model):
+    dd = pytest.importorskip("dask.dataframe")
+    frame, expected = data[0][:500], model.encoder_.transform(data[0][:500])
+    chunks = Chunks(lambda: iter([(frame[:300], None), (frame[300:], None)]))
+    np.testing.assert_array_equal(model.encoder_.transform(chunks), expected)
+    cluster = dd.from_pandas(frame, npartitions=2)
+    np.testing.assert_array_equal(model.encoder_.transform(cluster).compute(), expected)
+    sparse = clone(model.encoder_).set_params(sparse_output=True)
+    np.testing.assert_array_equal(sparse.transform(chunks).toarray(), expected)
+    with pytest.raises(ValueError, match="sparse_output=True makes no Dask array"):
+        sparse.transform(cluster)
 
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
@@ -417,6 +431,24 @@ def test_sparse_numbers_are_those_of_an_array():
     dense, sparse = (DPTabularClassifier(epsilon=8.0, random_state=0).fit(X, y) for X in (rows.toarray(), rows))
     np.testing.assert_array_equal(dense.coef_, sparse.coef_)
     np.testing.assert_array_equal(sparse.predict(rows), dense.predict(rows.toarray()))
+
+
+def test_a_search_takes_a_table_of_pyarrow(data):
+    """It takes rows of it by their positions; where that fails, every run comes to nothing, and is paid for."""
+    pa, (frame, y) = pytest.importorskip("pyarrow"), data
+    table = pa.Table.from_pandas(frame[["age", "job"]].astype({"job": object}), preserve_index=False)
+    search = PrivateSearchCV(DPTabularClassifier(), {"alpha": [1e-4]}, epsilon=8.0, random_state=0)
+    assert search.fit(table, y).predict(table).shape == y.shape
+
+
+def test_a_list_has_the_same_score_in_any_company():
+    """A row whose entries are lists is missing everything, also where all rows are such."""
+    X = np.random.default_rng(0).normal(size=(400, 2)).tolist()
+    model = DPTabularClassifier(epsilon=8.0, random_state=0).fit(X, [row[0] > 0 for row in X])
+    nested = [[[1, 2], [3, 4]]] * 6
+    labels = model.predict([[None, None]] * 6)
+    assert correct(model, nested, labels).all()
+    assert correct(model, [*nested, [0.0, 1.0]], np.append(labels, True))[:6].all()
 
 
 def test_chunks_without_declared_columns_are_refused(data):

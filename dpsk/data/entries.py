@@ -174,7 +174,9 @@ def plain(entry: Any) -> Plain | None:
 def _quietly(read: Callable[[Any], Any], entry: Any) -> Any:
     try:
         return read(entry)
-    except Exception:  # whatever an object does that somebody put into a table
+    except (KeyboardInterrupt, GeneratorExit):  # of the user
+        raise
+    except BaseException:  # whatever an object does that somebody put into a table
         return None
 
 
@@ -183,12 +185,10 @@ def _plain(entry: Any) -> Plain | None:
         return str.__str__(entry)
     if isinstance(entry, np.datetime64 | np.timedelta64):  # before integers: NumPy counts lengths of time among them
         return _of_numpy_time(entry)
-    if isinstance(entry, int | np.integer | np.bool_):
-        return int(entry)
-    if isinstance(entry, float | np.floating):
-        return _some(float(entry))
+    if isinstance(entry, int | float | np.integer | np.floating | np.bool_):
+        return _of_number(entry)
     if isinstance(entry, bytes):
-        return repr(bytes(entry))
+        return bytes.__repr__(entry)
     if isinstance(entry, Decimal):
         return _of_decimal(entry)
     if isinstance(entry, date):
@@ -200,6 +200,15 @@ def _plain(entry: Any) -> Plain | None:
         return float(since // _MICROSECOND) / HOUR
     of_pandas = type(entry).__module__.split(".")[0] == "pandas" and type(entry).__name__ in ("Interval", "Period")
     return str(entry) if of_pandas or isinstance(entry, UUID) else None
+
+
+def _of_number(entry: Any) -> int | float | None:
+    """Return an integer or a float. Classes that derive from those of Python are not asked: Python may warn of them."""
+    if isinstance(entry, int):
+        return int.__int__(entry)
+    if isinstance(entry, np.integer | np.bool_):
+        return int(entry)
+    return _some(float.__float__(entry) if isinstance(entry, float) else float(entry))
 
 
 def _some(number: float) -> float | None:

@@ -19,11 +19,14 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
-from .fields import FrameChunk, Named
+from .fields import Bags, FrameChunk, Named
 from .schema import Schema
 
 NOTHING = -1
 """The column of a slot that a row leaves empty."""
+
+MOST_SLOTS = 2**23
+"""For words of some rows: each row has as many as the one with most words needs."""
 
 
 class FieldFeatures(ABC):
@@ -225,6 +228,10 @@ class Features:
 
     def transform(self, chunk: FrameChunk) -> Any:
         """Return the features of some rows as CSR: in each row the entries that are not zero, in order."""
+        if len(chunk) > 1 and len(chunk) * _longest(chunk) > MOST_SLOTS:  # one long text must not fill the memory
+            middle = len(chunk) // 2
+            halves = np.arange(middle), np.arange(middle, len(chunk))
+            return sp.vstack([self.transform(chunk.take(half)) for half in halves], "csr")
         placed, numbers = [], []
         for part, start in zip(self.parts, self.starts[:-1], strict=True):
             columns, entries = part.entries(chunk.values[part.at])
@@ -234,3 +241,8 @@ class Features:
         held = (columns != NOTHING) & (entries != 0)
         ends = np.concatenate([[0], np.cumsum(held.sum(axis=1))])
         return sp.csr_matrix((entries[held], columns[held].astype(np.int32), ends), (len(chunk), self.n_features))
+
+
+def _longest(chunk: FrameChunk) -> int:
+    """Return how many words rows have at most, summed over the fields."""
+    return sum(int(np.diff(values.starts).max(initial=0)) for values in chunk.values if isinstance(values, Bags))

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from .sparse import one_per_place
 
 _FORMS = {"b": "bool", "i": "number", "u": "number", "f": "number", "M": "moment", "m": "span"}
 _FORMS |= {"O": "text", "U": "text"}
+_NAMELESS = {"U": "text", "S": "bytes", "V": "void"}  # types whose names tell how long the longest entry is
 _BEYOND_NUMPY = ("Decimal", "Int128", "UInt128")  # types of numbers that NumPy does not have
 
 
@@ -91,7 +94,8 @@ class _Array(Frame):
         self.shape = X.shape
 
     def form(self, column: int) -> tuple[str | None, str]:
-        return _FORMS.get(self._X.dtype.kind), self._X.dtype.name
+        dtype = self._X.dtype
+        return _FORMS.get(dtype.kind), _NAMELESS.get(dtype.kind, dtype.name)
 
     def rows(self, rows: slice) -> Frame:
         return _Array(self._X[rows])
@@ -101,16 +105,29 @@ class _Array(Frame):
 
 
 class _List(_Array):
-    """Rows in a list, which says nothing of types: NumPy would read them off the rows."""
+    """Rows in a list, which says nothing of types: NumPy would read them off the rows.
+
+    Each entry is one entry, whatever it holds. NumPy would look into entries that are lists, if all of them are.
+    """
 
     typed = False
 
     def __init__(self, X: Any) -> None:
-        try:
-            X = np.array(X, dtype=object)
-        except ValueError:
-            X = np.empty(0, dtype=object)
-        super().__init__(X)
+        lengths = {_length(row) for row in X}
+        width = lengths.pop() if len(lengths) == 1 else None
+        filled = np.empty(len(X) if width is None else (len(X), width), dtype=object)
+        if width is not None:
+            flat = filled.reshape(-1)
+            for place, entry in enumerate(chain.from_iterable(X)):
+                flat[place] = entry
+        super().__init__(filled)
+
+
+def _length(row: Any) -> int | None:
+    """Return how many entries a row has; None for what is no row."""
+    if isinstance(row, str | bytes) or not (isinstance(row, Sequence) or getattr(row, "ndim", 0) == 1):
+        return None
+    return len(row)
 
 
 def _of_array(values: NDArray[Any]) -> Entries:
@@ -183,6 +200,8 @@ def _of_series(series: Any) -> Entries:
         return _of_arrow(series.array.__arrow_array__())
     if _is_category(dtype):
         return of_codes(series.cat.codes.to_numpy(), series.cat.categories)
+    if _is_string(dtype) and str(getattr(dtype, "storage", "")).startswith("pyarrow"):
+        return _of_arrow(series.array.__arrow_array__())
     if _is_string(dtype):
         codes, values = series.array.factorize()
         return Distinct(codes, list(map(plain, values.tolist())))  # type: ignore[arg-type]
@@ -218,8 +237,10 @@ def _arrow_form(kind: Any) -> str | None:
         "number": lambda kind: types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind),
         "moment": lambda kind: types.is_timestamp(kind) or types.is_date(kind),
         "span": lambda kind: types.is_duration(kind) or types.is_time(kind),
-        "text": lambda kind: _is_arrow_text(kind) or types.is_dictionary(kind) or types.is_null(kind),
+        "text": lambda kind: _is_arrow_text(kind) or types.is_null(kind),
     }
+    if types.is_dictionary(kind):
+        return None if _arrow_form(kind.value_type) is None else "text"
     found = [form for form, holds in forms.items() if holds(kind)]
     return found[0] if found else None
 
@@ -233,13 +254,15 @@ def _of_arrow(array: Any) -> Entries:
     import pyarrow as pa
 
     types = pa.types
+    if _arrow_form(array.type) is None:
+        return distinct([None] * len(array))
     if types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     kind, form = array.type, _arrow_form(array.type)
     if form == "text":
-        return _of_arrow_text(array.cast(pa.large_string()))
-    if form is None or types.is_decimal(kind):
-        return distinct([None] * len(array) if form is None else array.to_pylist())
+        return _of_arrow_text(array)
+    if types.is_decimal(kind):
+        return distinct(array.to_pylist())
     if form in ("moment", "span"):
         array = array.cast(pa.int32()) if types.is_date32(kind) or types.is_time32(kind) else array
         array = array.cast(pa.int64())
@@ -260,10 +283,19 @@ def _spans(moments: Moments, durations: bool) -> Numbers:
 def _of_arrow_text(array: Any) -> Entries:
     import pyarrow as pa
 
-    coded = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    # as bytes, because pyarrow does not make sure that they are text, and raises where a file holds others
+    coded = array.cast(pa.large_binary())
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
     coded = coded.dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return of_codes(codes, coded.dictionary.to_pylist())
+    return of_codes(codes, list(map(_decoded, coded.dictionary.to_pylist())))
+
+
+def _decoded(text: bytes) -> str | None:
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 class _Narwhals(Frame):

@@ -60,6 +60,8 @@ def rows_of(X: Any, chosen: Any) -> Any:
     """Return some rows of an array, a sparse matrix, a DataFrame or a list; ``chosen`` is a slice, or indices."""
     if hasattr(X, "iloc"):
         return X.iloc[chosen]
+    if hasattr(X, "column_names") and not isinstance(chosen, slice):  # a table of pyarrow
+        return X.take(chosen)
     if hasattr(X, "tocsr"):
         return one_per_place(X)[chosen] if X.format == "coo" else X.tocsr()[chosen]
     return X[chosen]
