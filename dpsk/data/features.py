@@ -176,20 +176,15 @@ class WordFeatures(FieldFeatures):
 class FeatureMoments:
     """What was released of the features of all fields.
 
-    ``mean`` has the mean of each feature. ``products`` has a matrix for each field: the means of the products of two of
-    its features. A fit multiplies the features with ``scale``; ``centred`` says whether it has an intercept.
+    ``mean`` has the mean of each feature. ``products`` has for each field the means of the products of two of its
+    features, as a matrix; of categories and words only the means of squares, since the others follow. A fit multiplies
+    the features with ``scale``; ``centred`` says whether it has an intercept.
     """
 
     mean: Floats
     products: tuple[Floats, ...]
     scale: Floats
     centred: bool
-
-    def in_units_of_fit(self, part: int, features: slice) -> Floats:
-        """Return the mean products of the features of one field as a fit sees them: an intercept takes their means."""
-        mean, scale = self.mean[features] * self.centred, self.scale[features]
-        seen: Floats = (self.products[part] - np.multiply.outer(mean, mean)) * np.multiply.outer(scale, scale)
-        return seen
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -225,6 +220,19 @@ class Features:
             names.append(next(one for one in free if one not in given))
             given.add(names[-1])
         return tuple(names)
+
+    def mean_products(self, part: int) -> Floats:
+        """Return the released means of the products of two features of a field; they have to be there."""
+        if self.moments is None:
+            raise ValueError("nothing was released of these features")
+        held = self.moments.products[part]
+        if held.ndim == 2:
+            return held
+        mean = self.moments.mean[self.starts[part] : self.starts[part + 1]]
+        # a row has one category at most, and words as if they came independently of one another
+        products: Floats = np.multiply.outer(mean, mean) * isinstance(self.parts[part], WordFeatures)
+        np.fill_diagonal(products, held)
+        return products
 
     def transform(self, chunk: FrameChunk) -> Any:
         """Return the features of some rows as CSR: in each row the entries that are not zero, in order."""

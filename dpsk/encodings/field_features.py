@@ -19,7 +19,10 @@ _POINTS = 4  # of a bin, over which its mass is spread
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """The features of a field, and the estimated sums over rows of their values and of products of two of them."""
+    """The features of a field, and the estimated sums over rows of their values and of products of two of them.
+
+    Of categories and words ``products`` has the squares alone.
+    """
 
     features: FieldFeatures
     sums: Floats
@@ -49,14 +52,7 @@ def _quantity(
     missing = counts.missing if RARE * noise < counts.missing < n_rows - RARE * noise else 0.0
     weights = weights if weights.any() else np.ones(len(weights))  # noise alone was counted, and all of it below 0
     weights *= max(n_rows - missing, noise) / weights.sum()
-    low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (float(edges[0]), float(edges[-1]))
-    if zero:
-        low, high = min(low, 0.0), max(high, 0.0)
-    if mass.max() > NEARLY_ALL * mass.sum() and not zero:  # next to its size, where in its bin it lies hardly matters
-        low, high = low - max(1.0, abs(low)), high + max(1.0, abs(high))
-    low = low if field.low is None else field.low
-    high = max(low, high) if field.high is None else field.high
-    low = min(low, high)
+    low, high = _ends(field, edges, mass, bool(zero))
     knots = np.zeros(0)
     if n_knots and mass.any() and not one:
         knots = knots_of(edges, mass, n_knots, zero=bool(zero))
@@ -82,6 +78,18 @@ def _quantity(
     return Counted(features, sums, products)
 
 
+def _ends(field: Quantity, edges: Floats, mass: Floats, zero: bool) -> tuple[float, float]:
+    """Return the ends of the linear term: public ones, or those of nearly all numbers."""
+    low, high = ends_of(edges, mass, OUTSIDE) if mass.any() else (float(edges[0]), float(edges[-1]))
+    if zero:
+        low, high = min(low, 0.0), max(high, 0.0)
+    elif mass.max() > NEARLY_ALL * mass.sum():  # next to its size, where in its bin a number lies hardly matters
+        low, high = low - max(1.0, abs(low)), high + max(1.0, abs(high))
+    low = low if field.low is None else field.low
+    high = max(low, high) if field.high is None else field.high
+    return min(low, high), high
+
+
 def _category(field: Field, at: int, counts: FieldCounts, n_rows: int, noise: float) -> Counted:
     kept = np.flatnonzero(counts.cells > RARE * noise)
     missing = counts.missing if counts.missing > RARE * noise else 0.0
@@ -96,7 +104,7 @@ def _category(field: Field, at: int, counts: FieldCounts, n_rows: int, noise: fl
         missing=bool(missing),
     )
     sums = np.array([*counts.cells[kept], *[rest] * other, *[missing] * bool(missing)])
-    return Counted(features, sums, np.diag(sums))
+    return Counted(features, sums, sums)
 
 
 def _words(field: Words, at: int, counts: FieldCounts, n_rows: int, noise: float) -> Counted:
@@ -104,6 +112,4 @@ def _words(field: Words, at: int, counts: FieldCounts, n_rows: int, noise: float
     sums = counts.cells[kept]
     # a row of m words adds sqrt(m) to all buckets together, and each of its entries is 1/sqrt(m)
     entry = n_rows / max(float(sums.sum()), n_rows)
-    products = np.multiply.outer(sums, sums) / n_rows  # as if words came independently of one another
-    np.fill_diagonal(products, sums * entry)
-    return Counted(WordFeatures(at, field.name, tuple(map(int, kept)), field.buckets), sums, products)
+    return Counted(WordFeatures(at, field.name, tuple(map(int, kept)), field.buckets), sums, sums * entry)

@@ -112,7 +112,7 @@ class TabularEncoding(Encoding):
             for at, field in enumerate(fields)
         ]
         mean = np.clip(np.concatenate([field.sums for field in found]) / n, -1, 1)
-        square = np.concatenate([np.diag(field.products) for field in found]) / n
+        square = np.concatenate([_squares(field.products) for field in found]) / n
         columns = _standardised(mean, square, noise / n, centred=bool(self.fit_intercept))
         products = tuple(field.products / n for field in found)
         moments = FeatureMoments(mean, products, columns.factor, centred=bool(self.fit_intercept))
@@ -179,6 +179,10 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
     for at, count in raw.draw(closer).items():
         edges[at] = even_bins(edges[at], smoothed(count.cells, closer.noise), BINS)
     return edges
+
+
+def _squares(products: Floats) -> Floats:
+    return np.diag(products) if products.ndim == 2 else products
 
 
 def _standardised(mean: Floats, square: Floats, noise: float, *, centred: bool) -> Columns:

@@ -94,9 +94,12 @@ def effects_of(model: Any) -> Effects:
     found = []
     for i, (part, kind) in enumerate(zip(features.parts, kinds, strict=True)):
         own = slice(features.starts[i], features.starts[i + 1])
-        scale = np.multiply.outer(moments.scale[own], moments.scale[own])
-        covariances = None if noise is None else scale * noise.covariances(moments.in_units_of_fit(i, own), own)
-        found.append(_effect(part, kind, coef[own], moments.mean[own], moments.products[i], covariances))
+        mean, products, covariances = moments.mean[own], features.mean_products(i), None
+        if noise is not None:
+            scale = np.multiply.outer(moments.scale[own], moments.scale[own])
+            seen = products - np.multiply.outer(mean, mean) * moments.centred  # an intercept takes the means
+            covariances = scale * noise.covariances(seen * scale, own)
+        found.append(_effect(part, kind, coef[own], mean, products, covariances))
     constant = model.intercept_ + moments.mean @ coef
     return Effects(float(constant[0]) if len(constant) == 1 else constant, tuple(found))
 
