@@ -106,12 +106,12 @@ def is_one_number(counts: Floats, noise: float) -> bool:
 
 
 def knots_of(edges: Floats, mass: Floats, n_knots: int, *, zero: bool) -> Floats:
-    """Return up to so many knots at even parts of the mass, its ends included, and one at 0 if that is asked for.
+    """Return up to so many knots, with even parts of the mass between them, and one at 0 if that is asked for.
 
-    Knots that are very near to one another become one: they stand for one number that many rows have.
+    A number that many rows have gets one knot. So knots that are very near to one another become one.
     """
     n_knots, even = min(n_knots, int(np.count_nonzero(mass))), mass
-    for _ in range(3):  # a number that many rows have needs one knot, however many they are
+    for _ in range(3):
         even = np.minimum(even, even.sum() / n_knots)
     knots = _quantiles(edges, even, (np.arange(n_knots) + 0.5) / n_knots)
     if zero:
