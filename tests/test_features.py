@@ -11,7 +11,7 @@ import dpsk.data.features
 from dpsk import Categories, Date, DPTabularClassifier, Number, Text
 from dpsk.data import schema_of
 from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
-from dpsk.data.fields import FrameChunk
+from dpsk.data.fields import FrameChunk, Named, StoredKeys
 from dpsk.encodings import field_features
 from dpsk.encodings.tabular import Schedule
 from dpsk.queries.looks import FieldCounts, Tally
@@ -242,9 +242,12 @@ def test_features_refuse_nothing_about_values():
 
 
 def test_a_thread_without_rows_adds_nothing():
-    tally = sum([0, Tally({0: np.array([3])}, {0: {"a": 1}}), 0, Tally({0: np.array([4])}, {0: {"a": 1, "b": 2}}), 0])
+    first = Tally({0: np.array([3])}, {0: {"a": 1}})
+    tally = sum([0, first, 0, Tally({0: np.array([4])}, {0: {"a": 1, "b": 2}}), 0])
     assert tally.counts[0].tolist() == [7]
     assert tally.named == {0: {"a": 2, "b": 2}}
+    assert first.counts[0].tolist() == [3]  # it may be added again, where a worker was lost
+    assert first.named == {0: {"a": 1}}
 
 
 @pytest.mark.slow
@@ -263,3 +266,32 @@ def test_threads_change_no_bit(n_jobs):
         several = fitted()
     np.testing.assert_array_equal(one.coef_, several.coef_)
     assert one.encoder_.features.names == several.encoder_.features.names
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+def test_what_a_fit_of_a_raw_table_reports(adjacency):
+    """The discovery says by how much a row moves a count; the last count gets its part; kinds of columns are named."""
+    rng = np.random.default_rng(6)
+    n = 4000
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["u", "v"], n), "c": rng.choice(["w", "x"], n)})
+    model = DPTabularClassifier(epsilon=2.0, adjacency=adjacency, random_state=0).fit(frame, frame.a > 0)
+    spent = model.privacy_spent_
+    looks = [release for release in spent.releases if release.label == "joint histogram"]
+    mu = np.sqrt(max(release.cost for release in looks))
+    rows = 1 if adjacency == "zero-out" else 2
+    assert spent.discovery.shift * np.sqrt(3 * rows) == pytest.approx(mu, rel=1e-6)
+    assert spent.discovery.columns == 2
+    assert spent.discovery.failure == pytest.approx(0.1 * spent.delta)
+    (outcomes,) = (release for release in spent.releases if release.label == "outcomes")
+    assert outcomes.cost == pytest.approx(0.02 * spent.limit, rel=1e-3)
+    assert spent.to_dict()["columns"] == {"a": "number"} | dict.fromkeys("bc", "categories to be discovered")
+    assert spent.charged == pytest.approx(spent.limit, rel=1e-6)
+
+
+def test_stored_names_are_the_names_and_have_their_marks():
+    keys = ["", "a", "\ud800", "é", "long" * 100]
+    stored = StoredKeys.of(keys)
+    assert list(stored) == keys
+    codes = np.arange(len(keys), dtype=np.int32)
+    np.testing.assert_array_equal(Named(codes, stored).marks, Named(codes, keys).marks)
+    assert len(set(stored.marks.tolist())) == len(keys)
