@@ -198,12 +198,13 @@ def test_few_rows_get_straight_lines_and_many_get_curves():
 
 
 def test_the_schedule_gives_looks_less_and_curves_more_knots_where_noise_matters_less():
-    schedules = [Schedule(precision) for precision in np.geomspace(1, 1e6, 50)]
+    schedules = [Schedule(precision, 10**6) for precision in np.geomspace(1, 1e6, 50)]
     for name, sign in [("share", -1), ("first", -1), ("closer", 1), ("n_knots", 1)]:
         values = [getattr(schedule, name) for schedule in schedules]
         assert (sign * np.diff(values) >= 0).all(), name
         assert len(set(values)) > 3, name
     assert all(0 < s.last < 1 and s.share <= 0.3 for s in schedules)
+    assert [Schedule(1e6, n).n_knots for n in (100, 8000, 10**6)] == [4, 8, 32]
 
 
 def test_public_bounds_are_the_ends():

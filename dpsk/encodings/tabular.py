@@ -32,6 +32,7 @@ SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 10
 FIRST, MOST_FIRST, ROUGH = 0.2, 0.6, 300.0  # of that share, for the first look: more below this precision,
 CLOSER = 0.1  # where the closer look gets less than this
 KNOTS, FEWEST, MOST = 2.5, 4, 32  # the root of the precision by the first, within the others
+ROWS = 1000  # for each knot, at least: fewer follow their own chance
 LINEAR = 20.0  # below this precision quantities are linear
 BINS = 64
 SCALE_POWER = 0.85
@@ -46,11 +47,12 @@ class Schedule:
     """
 
     precision: float
+    n_rows: int
 
     @classmethod
     def of(cls, limit: float, n_rows: int, n_fields: int, adjacency: str) -> Schedule:
         """Return the schedule for a budget of ``limit``, a square of mu."""
-        return cls(math.sqrt(limit / (n_fields * Adjacency(adjacency).parts)) * n_rows)
+        return cls(math.sqrt(limit / (n_fields * Adjacency(adjacency).parts)) * n_rows, n_rows)
 
     @property
     def share(self) -> float:
@@ -77,7 +79,7 @@ class Schedule:
         """How many knots a curve has; 0 for a straight line."""
         if self.precision < LINEAR:
             return 0
-        return int(np.clip(math.sqrt(self.precision) / KNOTS, FEWEST, MOST))
+        return int(np.clip(min(math.sqrt(self.precision) / KNOTS, self.n_rows / ROWS), FEWEST, MOST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ class TabularEncoding(Encoding):
         if table.facts.schema is None:
             raise ValueError("a raw table has a schema, but these data are plain numbers")
         raw, fields = door.open(table.raw()), table.facts.schema.fields
-        schedule = Schedule(_precision(raw, fields))
+        schedule = Schedule(_precision(raw, fields), raw.n_rows)
         edges = _edges(raw, fields, schedule)
         look = JointHistogram(
             dict(enumerate(fields)),
