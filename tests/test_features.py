@@ -12,9 +12,9 @@ from dpsk import Categories, Date, DPTabularClassifier, Number, Text
 from dpsk.data import schema_of
 from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
 from dpsk.data.fields import FrameChunk, Named, StoredKeys
-from dpsk.encodings import field_features
+from dpsk.encodings import bins, field_features
 from dpsk.encodings.tabular import Schedule
-from dpsk.queries.looks import FieldCounts, Tally
+from dpsk.queries.looks import FieldCounts, SignedMagnitudes, Tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsk.NotPrivateWarning")
 
@@ -205,6 +205,19 @@ def test_the_schedule_gives_looks_less_and_curves_more_knots_where_noise_matters
         assert len(set(values)) > 3, name
     assert all(0 < s.last < 1 and s.share <= 0.3 for s in schedules)
     assert [Schedule(1e6, n).n_knots for n in (100, 8000, 10**6)] == [4, 8, 32]
+
+
+def test_rows_of_zero_are_no_found_numbers():
+    """The cell of 0 says nothing of the cells beside it, nor of where other rows are."""
+    edges, noise = SignedMagnitudes.edges(), 10.0
+    zero = (len(edges) - 1) // 2
+    counts = np.zeros(len(edges) - 1)
+    counts[zero] = 5000.0
+    counts[[zero - 1, zero + 3]] = 1.6 * noise
+    counts[zero + 100] = 3.5 * noise  # too little, unless many rows are missing
+    held = np.flatnonzero(bins.filled(edges, counts, noise, total=100.0))
+    assert held.tolist() == [zero + 100]
+    assert not bins.filled(edges, counts, noise, total=10.0).any()
 
 
 def test_public_bounds_are_the_ends():

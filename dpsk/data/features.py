@@ -26,7 +26,7 @@ NOTHING = -1
 """The column of a slot that a row leaves empty."""
 
 MOST_SLOTS = 2**23
-"""For words of some rows: each row has as many as the one with most words needs."""
+"""Places for the words of a block: every row has as many as the row with the most words. Larger blocks are halved."""
 
 
 class FieldFeatures(ABC):

@@ -8,13 +8,15 @@ import numpy as np
 from ..mechanisms.samplers import Floats
 
 _RUNS = (1, 2, 4, 8)  # cells that are looked at together, because numbers may be spread thinly
-AROUND, LIKELY = 8, 1.5  # so near to others, a cell of so many standard deviations of the noise holds something
-FAINT = 3.5  # below so many, a bin may be empty
-TOLD = 2.5  # from which on a run stands out from the noise
-DOUBTED = 2.8  # from which on there is more than the one bin that holds most
-LEAST_SURE, EXPLAINED = 3.0, 0.7  # how sure a cell may be at the least, and the part of the rows that has to be found
-MANY = 6.0  # standard deviations of the noise: fewer rows are not looked for among all magnitudes
-NEAR = 300.0  # knots that are nearer to one another than this part of their mean distance become one
+# Thresholds are in standard deviations of the noise of a count.
+LEAST_SURE = 3.0  # for a filled cell, where many rows have not been found otherwise
+AROUND, LIKELY = 8, 1.5  # a cell at most so far from a filled one needs this much only
+EXPLAINED = 0.7  # the part of the rows that filled cells should hold
+MANY = 6.0  # fewer rows than this are not searched for
+TOLD = 2.5  # for the likeliest run, where no cell is filled for sure
+FAINT = 3.5  # a bin that holds less may be empty
+DOUBTED = 2.8  # a run beside the fullest bin that holds more shows that there are several numbers
+NEAR = 300.0  # knots become one where they are this many times nearer than even ones would be
 
 
 def seen(counts: Floats, noise: float, sure: float, runs: tuple[int, ...] = _RUNS) -> Any:
@@ -31,12 +33,13 @@ def seen(counts: Floats, noise: float, sure: float, runs: tuple[int, ...] = _RUN
     return held
 
 
-def filled(counts: Floats, noise: float, total: float) -> Floats:
+def filled(edges: Floats, counts: Floats, noise: float, total: float) -> Floats:
     """Return the mass of each cell of a first look: 0 for cells of which noise may be all.
 
-    A cell has to be surely filled, and near one that is it needs less. If that does not explain where ``total`` rows
-    are, about as many as have a number other than 0, cells need less, too.
+    A cell has to be surely filled. Near one that is, less is enough. About ``total`` rows have a number other than 0.
+    Where many of them are not found so, less is enough everywhere. The cell of 0, which has no width, is left out.
     """
+    counts = np.where(np.diff(edges) > 0, counts, 0.0)
     surest = 1 + math.sqrt(2 * math.log(len(_RUNS) * len(counts)))
     least = LEAST_SURE if total > MANY * noise else surest
     for sure in np.linspace(surest, least, 5):

@@ -29,10 +29,10 @@ from .field_features import counted
 
 FAILURE = 0.1  # of delta, for the discovery of values
 SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 1000: less where noise matters less
-FIRST, MOST_FIRST, ROUGH = 0.2, 0.6, 300.0  # of that share, for the first look: more below this precision,
-CLOSER = 0.1  # where the closer look gets less than this
-KNOTS, FEWEST, MOST = 2.5, 4, 32  # the root of the precision by the first, within the others
-ROWS = 1000  # for each knot, at least: fewer follow their own chance
+FIRST, CLOSER = 0.2, 0.1  # of that share: for the first look at quantities, and for the closer one
+ROUGH, MOST_FIRST = 300.0, 0.6  # below this precision the first look gets more, up to the second, the closer one less
+KNOTS, FEWEST, MOST = 2.5, 4, 32  # the root of the precision divided by the first, within the others
+ROWS = 1000  # there is at most one knot for so many rows: with fewer, a curve follows their chance
 LINEAR = 20.0  # below this precision quantities are linear
 BINS = 64
 SCALE_POWER = 0.85
@@ -98,7 +98,7 @@ class TabularEncoding(Encoding):
         if table.facts.schema is None:
             raise ValueError("a raw table has a schema, but these data are plain numbers")
         raw, fields = door.open(table.raw()), table.facts.schema.fields
-        schedule = Schedule(_precision(raw, fields), raw.n_rows)
+        schedule = _schedule(raw, fields)
         edges = _edges(raw, fields, schedule)
         look = JointHistogram(
             dict(enumerate(fields)),
@@ -151,10 +151,13 @@ def _require_public(found: list[str]) -> None:
         )
 
 
-def _precision(raw: PrivateData, fields: tuple[Field, ...]) -> float:
-    """Return how many rows outweigh the noise of a count, if the whole budget bought one count of every field."""
+def _schedule(raw: PrivateData, fields: tuple[Field, ...]) -> Schedule:
+    """Return the schedule for these data: in mu squared the very one with which :func:`currency_for` reckoned."""
+    if isinstance(raw.currency, GaussianDP):
+        return Schedule.of(raw.budget.limit, raw.n_rows, len(fields), raw.adjacency)
     sensitivity = joint_sensitivity(list(map(most_of, fields)), raw.adjacency)
-    return raw.n_rows / (deviation(share_of_noise(raw, 1.0), sensitivity) * SignedMagnitudes.unit)
+    noise = deviation(share_of_noise(raw, 1.0), sensitivity) * SignedMagnitudes.unit
+    return Schedule(raw.n_rows / noise, raw.n_rows)
 
 
 def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:
@@ -172,9 +175,9 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
         counts = raw.release(raw.measure(query), mechanism)
         noise = deviation(mechanism, query.sensitivity(raw.adjacency)) * query.unit
         for at, line in zip(unknown, counts, strict=True):
-            numbers, zero, none = line[:-1].copy(), line[len(query.ends)], line[-1]
-            numbers[len(query.ends)] = 0.0
-            edges[at] = even_bins(query.edges(), filled(numbers, noise, raw.n_rows - zero - none), BINS)
+            numbers, zero, none = line[:-1], line[len(query.ends)], line[-1]
+            mass = filled(query.edges(), numbers, noise, raw.n_rows - zero - none)
+            edges[at] = even_bins(query.edges(), mass, BINS)
     closer = JointHistogram(
         quantities, edges, mechanism=share_of_noise(raw, schedule.share * schedule.closer), adjacency=raw.adjacency
     )

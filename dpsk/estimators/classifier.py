@@ -76,10 +76,10 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     evaluations_ : dict
-        How many gradients ("gradient"), Hessians ("Hessian") and losses (in searches: "losses", "gains") were computed,
-        in passes over the rows: 500 gradients of batches of a tenth are 50. It is the number expected, and tells
-        nothing about how many rows a random batch held. Empty for objective and output perturbation, whose problem is
-        solved without noise.
+        How many gradients ("gradient"), Hessians ("Hessian"), losses (in searches: "losses", "gains") and scores that
+        were counted ("outcomes") were computed, in passes over the rows: 500 gradients of batches of a tenth are 50. It
+        is the number expected, and tells nothing about how many rows a random batch held. Empty for objective and
+        output perturbation, whose problem is solved without noise.
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
         a paragraph for a report. A fit that ends in an error after a release leaves only this attribute.

@@ -30,7 +30,7 @@ from ..privacy.neighbours import Adjacency
 _BITS = 16
 _ONE = 2**_BITS
 """What a row adds to its cell, in steps of the grid: so fine that the scale of the noise hardly rounds."""
-_NAMES_AT_ONCE = 2**20  # of values of rows that are counted by name in one pass
+_NAMES_AT_ONCE = 2**20  # about how many values of rows are counted by name in one pass
 _QUARTERS = np.array([2.0**-0.75, 2.0**-0.5, 2.0**-0.25, 1.0])  # upper ends within (1/2, 1]
 
 
@@ -46,7 +46,7 @@ def joint_sensitivity(most: Sequence[int], adjacency: str) -> Sensitivity:
 
 
 def most_of(field: Field) -> int:
-    """Return how much a row adds to all cells of a field at most: m words 1/sqrt(m) each."""
+    """Return a bound on what a row adds to all cells of a field together. Each of m words adds 1/sqrt(m)."""
     return math.isqrt(field.buckets - 1) + 1 if isinstance(field, Words) else 1
 
 
@@ -63,7 +63,7 @@ class SignedMagnitudes(Query):
     unit = 2.0**-_BITS
     lowest, highest = -20, 40
     ends = np.append(2.0**lowest, np.multiply.outer(np.ldexp(1.0, np.arange(lowest, highest) + 1), _QUARTERS))
-    """The upper ends of the cells of positive numbers; beyond, the first and the last count."""
+    """The upper ends of the cells of positive numbers. Smaller numbers count in the first, larger ones in the last."""
 
     def __init__(self, fields: Sequence[int]) -> None:
         self.fields = tuple(fields)
@@ -103,7 +103,7 @@ class FieldCounts:
 
 
 class JointHistogram(NoisyQuery):
-    """Counts of the rows in the cells of several fields at once, with Gaussian noise.
+    """Counts of the rows in the cells of several fields at once, with the noise of a mechanism.
 
     ``edges`` are the ends of the cells of each quantity, in order; what lies beyond counts as in the first or last, and
     0 has a cell of its own. A row with m words adds 1/sqrt(m) to each of their buckets.
@@ -111,8 +111,8 @@ class JointHistogram(NoisyQuery):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.13 and 4.12)
-    mu-GDP for fields whose values are public. With a discovery it adds its ``failure``, the probability that a value
-    that only one row has reaches the threshold in any field.
+    Where all values are public, the guarantee is that of the mechanism. A discovery adds its ``failure`` to delta: the
+    probability that a value of one row alone reaches the threshold, in any field.
     """
 
     label = "joint histogram"
