@@ -5,7 +5,7 @@ None is allowed.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import field, fields
 from functools import partial as bound
 from numbers import Integral, Real
@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 Check = Callable[[str, Any], object]
+
+_SHOWN = 5  # words that an error lists
 
 
 def checked(default: Any, check: Check, *, or_none: bool = False) -> Any:
@@ -109,3 +111,10 @@ def require_stable_steps(name: str, step: float, alpha: float) -> None:
             f"{name}={step!r} with alpha={alpha!r}: steps along the penalty would grow without end. Keep "
             f"{name} * alpha at most 2"
         )
+
+
+def listed(words: Iterable[str]) -> str:
+    """Return words one after the other, for an error: the first ones, and how many more there are."""
+    words = list(words)
+    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
+    return ", ".join(words[:_SHOWN]) + more

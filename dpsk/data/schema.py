@@ -9,14 +9,13 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+from ..requirements import listed
 from .fields import Field, FrameChunk
 from .frames import Frame, frame_of
 from .kinds import Categories, Date, Kind, Number
 
 ROWS_AT_A_TIME = 2**14
 """Rows that are read, counted and put on the grid at a time. It is public, and so is where tables are cut."""
-
-_SHOWN = 5  # columns that an error names
 
 
 @dataclass(frozen=True)
@@ -64,8 +63,8 @@ class Schema:
             raise ValueError(f"X has {frame.shape[1]} columns, but the schema has {len(self.names)}")
         if self.named and frame.names is not None and tuple(map(str, frame.names)) != self.names:
             raise ValueError(
-                f"X has the columns {_listed(frame.names)}, but those of the schema are, in this order, "
-                f"{_listed(self.names)}"
+                f"X has the columns {listed(map(repr, frame.names))}, but those of the schema are, in this order, "
+                f"{listed(map(repr, self.names))}"
             )
         return frame
 
@@ -116,7 +115,7 @@ def schema_of(X: Any, columns: Any = "auto", *, declared: bool = False) -> Schem
     schema = Schema(shown, kinds, frame.names is not None)
     twice = _twice(field.name for field in schema.fields)
     if twice:
-        raise ValueError(f"several columns of X would become {_listed(twice)}: rename the columns")
+        raise ValueError(f"several columns of X would become {listed(map(repr, twice))}: rename the columns")
     return schema
 
 
@@ -124,7 +123,7 @@ def refuse_duplicates(names: Any) -> None:
     """Raise ValueError if two columns have one name."""
     twice = _twice(names)
     if twice:
-        raise ValueError(f"X has several columns with the name {_listed(twice)}: rename or drop them")
+        raise ValueError(f"X has several columns with the name {listed(map(repr, twice))}: rename or drop them")
 
 
 def _twice(names: Any) -> list[Any]:
@@ -143,8 +142,8 @@ def _require_known(asked: dict[Any, Any], names: tuple[Any, ...]) -> None:
         return
     text = {str(name): name for name in names}
     close = [repr(text[near]) for name in unknown for near in get_close_matches(str(name), text, 1)]
-    hint = f" Did you mean {', '.join(close[:_SHOWN])}?" if close else f" X has {_listed(names)}."
-    raise ValueError(f"columns names {_listed(unknown)}, which X does not have.{hint}")
+    hint = f" Did you mean {listed(close)}?" if close else f" X has {listed(map(repr, names))}."
+    raise ValueError(f"columns names {listed(map(repr, unknown))}, which X does not have.{hint}")
 
 
 def _require_declared(asked: dict[Any, Any], names: tuple[Any, ...]) -> None:
@@ -152,9 +151,9 @@ def _require_declared(asked: dict[Any, Any], names: tuple[Any, ...]) -> None:
     if missing:
         example = ", ".join(f"{name!r}: Number()" for name in missing[:2])
         raise ValueError(
-            f"columns has no kind for {_listed(missing)}. Types of chunks may depend on their rows, so every column of "
-            f"Chunks must be declared: columns={{{example}, ...}}, with Number(), Categories(), Text() or Date(), or "
-            "None to leave one out"
+            f"columns has no kind for {listed(map(repr, missing))}. Types of chunks may depend on their rows, so every "
+            f"column of Chunks must be declared: columns={{{example}, ...}}, with Number(), Categories(), Text() or "
+            "Date(), or None to leave one out"
         )
 
 
@@ -183,9 +182,3 @@ def _kind_of(frame: Frame, column: int, name: str, asked: Kind | str | None, dec
         )
     kinds = {"bool": Categories([False, True]), "text": Categories(), "moment": Date()}
     return kinds.get(form, Number())
-
-
-def _listed(names: Any) -> str:
-    words = list(map(repr, names))
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more

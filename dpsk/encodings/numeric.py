@@ -8,12 +8,12 @@ import numpy as np
 
 from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
-from ..requirements import checked, choice, flag, number
+from ..requirements import checked, choice, flag, listed, number
 from .encoding import Encoding
 from .standardization import find_ranges, standardise
 
 _LARGEST = 2.0**400  # of a bound
-_SHOWN = 5  # columns that an error names
+_SHOWN = 5  # columns in an example
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ def bounds_of_columns(bounds: Any, facts: Facts) -> tuple[Floats, Floats]:
     if missing or unknown:
         wrong = {"has no bounds for": missing, "names columns that X does not have:": unknown}
         raise ValueError(
-            f"bounds {' and '.join(f'{what} {_listed(names)}' for what, names in wrong.items() if names)}. Name every "
-            "column of X once, bounds={'age': (0, 120), ...}"
+            f"bounds {' and '.join(f'{what} {listed(map(repr, names))}' for what, names in wrong.items() if names)}. "
+            "Name every column of X once, bounds={'age': (0, 120), ...}"
         )
     low, high = np.array([bounds[name] for name in facts.names], dtype=np.float64).T
     return low, high
@@ -131,8 +131,3 @@ def _turned_round(bounds: Any) -> str:
     more = ["..."] * (len(lows) > _SHOWN)
     low, high = (", ".join([*(f"{end:g}" for end in ends[:_SHOWN]), *more]) for ends in (lows, highs))
     return f". For a pair per column write bounds=([{low}], [{high}]), or name them: bounds={{'age': (0, 120), ...}}"
-
-
-def _listed(names: list[Any]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + more

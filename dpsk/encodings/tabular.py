@@ -21,7 +21,7 @@ from ..privacy.currencies import GaussianDP, PureDP
 from ..privacy.discovery import Discovery
 from ..privacy.neighbours import Adjacency
 from ..queries.looks import JointHistogram, SignedMagnitudes, joint_sensitivity, most_of
-from ..requirements import flag
+from ..requirements import flag, listed
 from ..solvers.precision import deviation, share_of_noise
 from .bins import even_bins, filled, smoothed
 from .encoding import Encoding
@@ -36,7 +36,6 @@ ROWS = 1000  # there is at most one knot for so many rows: with fewer, a curve f
 LINEAR = 20.0  # below this precision quantities are linear
 BINS = 64
 SCALE_POWER = 0.85
-_SHOWN = 5  # columns that an error names
 
 
 @dataclass(frozen=True)
@@ -143,11 +142,10 @@ def currency_for(facts: Facts | Unknown, epsilon: float, delta: float, adjacency
 
 def _require_public(found: list[str]) -> None:
     if found:
-        names = ", ".join(map(repr, found[:_SHOWN])) + (f" and {len(found) - _SHOWN} more" if found[_SHOWN:] else "")
         raise ValueError(
-            f"delta=0 cannot pay for the discovery of values, which columns need that have no public list: {names}. "
-            f"Give lists, columns={{{found[0]!r}: Categories([...])}}, hash values, Categories(buckets=32) or "
-            "Text(buckets=256), or give a delta such as 1e-6"
+            "delta=0 cannot pay for the discovery of values, which columns need that have no public list: "
+            f"{listed(map(repr, found))}. Give lists, columns={{{found[0]!r}: Categories([...])}}, hash values, "
+            "Categories(buckets=32) or Text(buckets=256), or give a delta such as 1e-6"
         )
 
 

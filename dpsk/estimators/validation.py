@@ -1,6 +1,6 @@
 """Data as they are given, checked: in memory, in files, in chunks, or on a cluster. No error quotes a value."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..data.labels import all_labels
 from ..data.schema import refuse_duplicates
 from ..data.sparse import one_per_place
 from ..data.stored import Scratch, require_room
+from ..requirements import listed
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
 _NUMBERS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
@@ -28,7 +29,6 @@ _FREE_OF_VALUES = (
     "y should be",
     "np.matrix is not supported",
 )
-_SHOWN = 5  # columns that an error names
 _KINDS = {"U": "text", "S": "bytes", "V": "a structured array"}  # whose names tell how long the longest entry is
 
 
@@ -74,7 +74,7 @@ def require_numbers(X: Any) -> None:
         refuse_duplicates(names)
         other = {name: dtype for name, dtype in zip(names, dtypes, strict=True) if not _is_number(dtype)}
         if other:
-            wrong = _listed(f"{name!r} ({_name_of(dtype)})" for name, dtype in other.items())
+            wrong = listed(f"{name!r} ({_name_of(dtype)})" for name, dtype in other.items())
             raise ValueError(
                 f"X has columns that are no numbers: {wrong}. DPTabularClassifier takes such tables as they are. For "
                 "this estimator turn dates into days since a fixed one, numbers read as text or objects into floats, "
@@ -97,12 +97,6 @@ def _is_number(dtype: Any) -> bool:
 def _name_of(dtype: Any) -> str:
     name = str(getattr(dtype, "name", type(dtype).__name__))  # str(dtype) may list categories
     return _KINDS.get(getattr(dtype, "kind", ""), name)
-
-
-def _listed(words: Iterable[str]) -> str:
-    words = list(words)
-    more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
-    return ", ".join(words[:_SHOWN]) + more
 
 
 def quietly(name: str, check: Callable[..., Any], *args: Any, **options: Any) -> Any:
