@@ -21,6 +21,7 @@ from ..mechanisms.samplers import Floats, Integers
 
 UNIT_BITS = 18
 WEIGHT_BITS = 30
+SHARE_BITS = 20  # weights of rows are multiples of 2^-20
 CHUNK_ROWS = 2 ** (53 - 2 * UNIT_BITS)
 SHORTEST_NORM = 2.0**-5
 CENTRED_CHUNK_ROWS = int(2 * SHORTEST_NORM * CHUNK_ROWS)

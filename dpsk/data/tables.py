@@ -7,9 +7,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ..mechanisms.samplers import Floats
 from .arrays import ArrayRows, Compact, RawRows, require_rows
 from .facts import Facts
 from .labels import as_labels, known_classes
+from .persons import Persons
 from .row_map import RowMap
 from .rows import Matrix, Rows
 from .schema import Schema
@@ -71,6 +73,9 @@ class Table(ABC):
     ``seen`` are the labels that occur, sorted; ``classes`` lists all that may occur, None for those seen. ``remote``
     says that the rows are in other processes. ``schema`` tells the columns of a raw table.
     """
+
+    persons: Persons | None = None
+    sample_weight: Floats | None = None
 
     def __init__(
         self,
