@@ -269,7 +269,8 @@ def test_a_row_that_leaves_a_person_moves_a_sum_by_no_more_than_stated(m):
     cells[0, :2] = 0, c
     rise = shares(m - 1) * cells[1:].sum(axis=0) - shares(m) * cells.sum(axis=0)
     assert rise.max() - rise.min() == bound * c, "the length of the interval, reached by the first two entries"
-    assert rise.max() > 0 > rise.min(), "such a sum is not monotone for rows, as it is for persons"
+    assert rise.min() < 0
+    assert (rise.max() > 0) == (shares(m - 1) > shares(m)), "not monotone for rows, as such a sum is for persons"
 
 
 def test_the_bound_holds_for_all_numbers_of_rows():
