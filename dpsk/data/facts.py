@@ -11,7 +11,9 @@ class Facts:
     """Everything that is public about the data of a fit.
 
     ``remote``: rows may be in other processes, as with Dask. ``schema`` tells the columns of a raw table; it is None
-    for a table of numbers. ``names`` are the names of the columns, None where they have none.
+    for a table of numbers. ``names`` are the names of the columns, None where they have none. ``n_rows`` counts units:
+    what is protected, each one row, or one person with all its rows. ``unit`` is its name. ``weighted``: rows have
+    weights.
     """
 
     n_rows: int
@@ -20,6 +22,8 @@ class Facts:
     remote: bool = False
     schema: Schema | None = None
     names: tuple[str, ...] | None = None
+    unit: str = "row"
+    weighted: bool = False
 
     @property
     def n_scores(self) -> int | None:
@@ -38,4 +42,4 @@ class Unknown:
     def _refuse(self) -> NoReturn:
         raise UnknownFact("the numbers of rows and classes, the columns, and where rows are, are not known yet")
 
-    n_rows = n_features = n_classes = remote = n_scores = schema = names = property(_refuse)
+    n_rows = n_features = n_classes = remote = n_scores = schema = names = unit = weighted = property(_refuse)
