@@ -5,6 +5,7 @@ import numpy as np
 from ..data.grid import weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk
+from ..data.weights import counts
 from ..elementwise import exp, log
 from ..losses import sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
@@ -49,8 +50,8 @@ class Outcomes(Query):
             scores = log_odds_of_winner(scores)
         n_cells = len(self.edges) - 1
         cell = np.searchsorted(self.edges[1:-1], scores, side="right")
-        counts = np.bincount(line * n_cells + cell, minlength=2 * n_cells)
-        return counts.reshape(2, n_cells).astype(np.int64) << _BITS
+        cells = counts(line * n_cells + cell, chunk.weights, 2 * n_cells, _BITS)
+        return cells.reshape(*cells.shape[:-1], 2, n_cells)
 
 
 def log_odds_of_winner(scores: Floats) -> Floats:
