@@ -158,7 +158,7 @@ class FrameChunk:
     fields: tuple[Field, ...]
     values: tuple[Values, ...]
     n_rows: int
-    weights: NDArray[np.int32] | None = None
+    weights: NDArray[Any] | None = None
 
     sparse = True  # one kind of part: see Part of dpsk.data.rows
 

@@ -112,7 +112,7 @@ class _InFile:
     fields: tuple[Field, ...]
     kept: list[NDArray[Any]]
     n_rows: int
-    weights: NDArray[np.int32] | None = None
+    weights: NDArray[Any] | None = None
 
     sparse = True
 

@@ -42,7 +42,7 @@ def joint_sensitivity(most: Sequence[int], adjacency: str, bits: int = _BITS) ->
     A row lies in one cell of a field, or is spread over several with the squares of its parts adding up to at most 1. A
     replaced row leaves its cells and enters others. The rows of a person together move counts no further than one row.
     """
-    parts, one = Adjacency(adjacency).parts, 2**bits
+    parts, one = Adjacency(adjacency).parts, 1 << bits
     l2 = math.nextafter(math.sqrt(parts * len(most)), math.inf) * one
     return Sensitivity(l1=parts * sum(most) * one, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
 
@@ -161,7 +161,7 @@ class JointHistogram(NoisyQuery):
     @property
     def _one(self) -> int:
         """How many steps a row counts that counts fully."""
-        return int(2**self._bits)
+        return 1 << self._bits
 
     def check(self, rows: Rows) -> None:
         self.mechanism.check(self.sensitivity)
@@ -171,6 +171,8 @@ class JointHistogram(NoisyQuery):
             return
         if self._one / self._sigma() > self.discovery.shift:
             raise ValueError(f"one row moves counts by {1 / self.noise:.3g} standard deviations: {self.discovery!r}")
+        if self.weighted and rows.persons is None:
+            raise ValueError("values of persons are discovered in all rows, and not in some of them")
         most = _n_rows(rows) - rows.n_rows + 1
         if most > self.discovery.most:
             raise ValueError(f"one person can have up to {most} rows: {self.discovery!r}")
@@ -302,7 +304,7 @@ class _Count:
 
     def _words(self, bags: Any, buckets: int, weights: Any) -> Integers:
         sizes = np.diff(bags.starts)
-        steps = 2**self.bits if weights is None else weights
+        steps = 1 << self.bits if weights is None else weights
         parts = np.repeat(np.trunc(steps / np.sqrt(np.maximum(sizes, 1))), sizes)
         return np.bincount(bags.buckets, parts, minlength=buckets).astype(np.int64)
 
