@@ -1,4 +1,4 @@
-"""Counts of rows by score and label: what probabilities are corrected with."""
+"""Counts of rows by label, and by score and label: what classes weigh, and what probabilities are corrected with."""
 
 import numpy as np
 
@@ -15,6 +15,30 @@ from ..privacy.neighbours import Adjacency
 _BITS = 20
 
 
+class ClassCounts(Query):
+    """Counts of rows by label.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.14)
+    A leaving row lowers one count by 1, a replaced row moves 1 from one count to another.
+    """
+
+    label = "class counts"
+    weighed = True
+    unit = 2.0**-_BITS
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        return _of_one_cell(adjacency)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        codes = (chunk.y > 0).astype(np.int64) if chunk.n_classes is None else chunk.y
+        return counts(codes, chunk.weights, self.n_classes, _BITS)
+
+
 class Outcomes(Query):
     """Counts of rows by label and by how sure a linear model is, on a fine grid.
 
@@ -29,6 +53,7 @@ class Outcomes(Query):
     """
 
     label = "outcomes"
+    weighed = True
     unit = 2.0**-_BITS
     evaluations = 1
 
@@ -37,9 +62,7 @@ class Outcomes(Query):
         self.edges = np.array(edges, dtype=np.float64)
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        one, parts = 2**_BITS, Adjacency(adjacency).parts
-        l2 = one if parts == 1 else float(np.nextafter(np.sqrt(2) * one, np.inf))
-        return Sensitivity(l1=parts * one, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
+        return _of_one_cell(adjacency)
 
     def __call__(self, chunk: Chunk) -> Integers:
         scores = chunk.scores(self.w)
@@ -52,6 +75,13 @@ class Outcomes(Query):
         cell = np.searchsorted(self.edges[1:-1], scores, side="right")
         cells = counts(line * n_cells + cell, chunk.weights, 2 * n_cells, _BITS)
         return cells.reshape(*cells.shape[:-1], 2, n_cells)
+
+
+def _of_one_cell(adjacency: str) -> Sensitivity:
+    """Return the sensitivity of counts where a row lies in one cell."""
+    one, parts = 2**_BITS, Adjacency(adjacency).parts
+    l2 = one if parts == 1 else float(np.nextafter(np.sqrt(2) * one, np.inf))
+    return Sensitivity(l1=parts * one, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
 
 
 def log_odds_of_winner(scores: Floats) -> Floats:
