@@ -24,6 +24,7 @@ from dpsk.estimators.opening import open_table
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import Budget, Discovery, GaussianDP, Ledger
 from dpsk.queries.looks import JointHistogram, SignedMagnitudes
+from dpsk.testing import check_weights
 
 SIZES = (1, 2, 3, 7, 64, 300, 1000)
 
@@ -53,7 +54,7 @@ def look_of(frame, codes, columns=COLUMNS, *, kind=JointHistogram, **options):
         mechanism=plain.mechanism,
         adjacency=plain.adjacency,
         discovery=discovery,
-        weighted=True,
+        of_persons=True,
     )
 
 
@@ -203,6 +204,16 @@ def test_one_person_moves_magnitudes_by_at_most_the_sensitivity():
         assert np.abs(change).max() <= finer.linf
 
 
+def raw_rows(X, y, weights):
+    del y
+    return in_memory(schema_of(X), [X]).raw(weights)
+
+
+@pytest.mark.parametrize("fields", [[0], range(5)])
+def test_magnitudes_of_persons_are_sums_of_weights(fields):
+    assert check_weights(SignedMagnitudes(fields), n_features=5, make_rows=raw_rows) > 0.7
+
+
 # ------------------------------------------------------------------------------------------- values of one person
 
 
@@ -212,12 +223,14 @@ def chance(look, steps):
     return -math.expm1(look.discovery.columns * hidden)
 
 
-def look_at_names(n_columns, *, sigma, failure, most, frame=None):
-    """A look at columns of unknown values, whose noise has so many steps, and its frame."""
+def look_at_names(n_columns, *, sigma, failure, most):
+    """A look at columns of unknown values, whose noise has so many steps."""
     fields = dict(enumerate(Found(f"c{j}", j) for j in range(n_columns)))
     mu = math.nextafter(math.sqrt(n_columns), math.inf) * ONE / sigma
     discovery = Discovery(failure, n_columns, ONE / sigma, most)
-    return JointHistogram(fields, {}, mechanism=Gaussian(mu), adjacency="zero-out", discovery=discovery, weighted=True)
+    return JointHistogram(
+        fields, {}, mechanism=Gaussian(mu), adjacency="zero-out", discovery=discovery, of_persons=True
+    )
 
 
 def require_many_rows_hidden(most, *, n_rows=300, failure=0.01, persons=1500, per_person=20):
@@ -285,13 +298,13 @@ def test_a_look_that_was_not_made_for_these_persons_is_refused():
         mechanism=look.mechanism,
         adjacency="zero-out",
         discovery=replace(look.discovery, most=look.discovery.most - 1),
-        weighted=True,
+        of_persons=True,
     )
     with pytest.raises(ValueError, match=f"one person can have up to {len(ROWS) - 9} rows: .*most={len(ROWS) - 10}"):
         fewer.check(rows)
-    with pytest.raises(ValueError, match="weighted=False, but weighted=True"):
+    with pytest.raises(ValueError, match="of_persons=False, but the rows have weights"):
         look_at(frame).check(rows)
-    with pytest.raises(ValueError, match="weighted=True, but weighted=False"):
+    with pytest.raises(ValueError, match="of_persons=True, but the rows have no weights"):
         look.check(in_memory(schema_of(frame, COLUMNS), [frame]).raw())
     with pytest.raises(ValueError, match="all rows, and not in some"):
         look.check(rows.subset(np.arange(5)))

@@ -99,15 +99,15 @@ class TabularEncoding(Encoding):
         if table.facts.schema is None:
             raise ValueError("a raw table has a schema, but these data are plain numbers")
         raw, fields = door.open(table.raw()), table.facts.schema.fields
-        schedule, weighted = _schedule(raw, fields), table.persons is not None
-        edges = _edges(raw, fields, schedule, weighted=weighted)
+        schedule, of_persons = _schedule(raw, fields), table.persons is not None
+        edges = _edges(raw, fields, schedule, of_persons=of_persons)
         look = JointHistogram(
             dict(enumerate(fields)),
             edges,
             mechanism=share_of_noise(raw, schedule.share * schedule.last),
             adjacency=raw.adjacency,
             discovery=getattr(raw.currency, "discovery", None),
-            weighted=weighted,
+            of_persons=of_persons,
         )
         counts = raw.draw(look)
         n, noise = raw.n_units, look.noise
@@ -161,7 +161,7 @@ def _schedule(raw: PrivateData, fields: tuple[Field, ...]) -> Schedule:
     return Schedule(raw.n_units / noise, raw.n_units)
 
 
-def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule, *, weighted: bool) -> dict[int, Floats]:
+def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule, *, of_persons: bool) -> dict[int, Floats]:
     """Return the ends of bins of each quantity that hold about as many rows each, as far as can be seen."""
     quantities = {at: field for at, field in enumerate(fields) if isinstance(field, Quantity)}
     if not quantities:
@@ -184,7 +184,7 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule, *, w
         edges,
         mechanism=share_of_noise(raw, schedule.share * schedule.closer),
         adjacency=raw.adjacency,
-        weighted=weighted,
+        of_persons=of_persons,
     )
     for at, count in raw.draw(closer).items():
         edges[at] = even_bins(edges[at], smoothed(count.cells, closer.noise), BINS)

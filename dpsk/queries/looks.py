@@ -64,6 +64,7 @@ class SignedMagnitudes(Query):
 
     label = "magnitudes"
     unit = 2.0**-_BITS
+    weighed = True
     lowest, highest = -20, 40
     ends = np.append(2.0**lowest, np.multiply.outer(np.ldexp(1.0, np.arange(lowest, highest) + 1), _QUARTERS))
     """The upper ends of the cells of positive numbers. Smaller numbers count in the first, larger ones in the last."""
@@ -113,8 +114,8 @@ class JointHistogram(NoisyQuery):
     """Counts of the rows in the cells of several fields at once, with the noise of a mechanism.
 
     ``edges`` are the ends of the cells of each quantity, in order; what lies beyond counts as in the first or last, and
-    0 has a cell of its own. A row with m words adds 1/sqrt(m) to each of their buckets. Rows of persons are
-    ``weighted``: they add their weights, or these times 1/sqrt(m).
+    0 has a cell of its own. A row with m words adds 1/sqrt(m) to each of their buckets. Rows ``of_persons``
+    add their weights, or these times 1/sqrt(m).
 
     Formal guarantee
     ----------------
@@ -124,6 +125,7 @@ class JointHistogram(NoisyQuery):
     """
 
     label = "joint histogram"
+    weighed = True
 
     def __init__(
         self,
@@ -133,11 +135,11 @@ class JointHistogram(NoisyQuery):
         mechanism: Gaussian | Laplace,
         adjacency: str,
         discovery: Discovery | None = None,
-        weighted: bool = False,
+        of_persons: bool = False,
     ) -> None:
         self.fields, self.edges, self.mechanism = dict(fields), dict(edges), mechanism
         self.adjacency, self.discovery = Adjacency(adjacency), discovery
-        self.weighted, self._bits = weighted, SHARE_BITS if weighted else _BITS
+        self.of_persons, self._bits = of_persons, SHARE_BITS if of_persons else _BITS
         self.sensitivity = joint_sensitivity(list(map(most_of, fields.values())), adjacency, self._bits)
         self._found = [at for at, field in self.fields.items() if isinstance(field, Found)]
         if len(self._found) != (0 if discovery is None else discovery.columns):
@@ -165,13 +167,15 @@ class JointHistogram(NoisyQuery):
 
     def check(self, rows: Rows) -> None:
         self.mechanism.check(self.sensitivity)
-        if rows.public.weighted != self.weighted:
-            raise ValueError(f"weighted={self.weighted!r}, but weighted={rows.public.weighted!r} holds for the rows")
+        if rows.public.weighted != self.of_persons:
+            raise ValueError(
+                f"of_persons={self.of_persons!r}, but the rows have {'no ' if self.of_persons else ''}weights"
+            )
         if self.discovery is None:
             return
         if self._one / self._sigma() > self.discovery.shift:
             raise ValueError(f"one row moves counts by {1 / self.noise:.3g} standard deviations: {self.discovery!r}")
-        if self.weighted and rows.persons is None:
+        if self.of_persons and rows.persons is None:
             raise ValueError("values of persons are discovered in all rows, and not in some of them")
         most = _n_rows(rows) - rows.n_rows + 1
         if most > self.discovery.most:
