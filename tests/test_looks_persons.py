@@ -388,3 +388,18 @@ def test_means_are_those_of_persons():
     shares = [share for name, share in zip(names, mean, strict=True) if name.startswith(("found", "listed"))]
     assert len(shares) == 4
     np.testing.assert_allclose(shares, 0.5, atol=0.01)
+
+
+def test_a_fit_for_persons_discovers_values_of_many_of_them():
+    """One person has more rows than all others together: its value is not shown, the values of many are."""
+    mine, codes = np.arange(3000) >= 1200, np.minimum(np.arange(3000), 1200)
+    frame = pd.DataFrame({"v": np.where(mine, "only mine", np.where(codes % 2, "odd", "even")), "x": codes % 7.0})
+    options = {"epsilon": 4.0, "random_state": 0}
+    names = {}
+    for groups in (None, codes):
+        model = DPTabularClassifier(**options).fit(frame, codes % 3 == 0, groups=groups)
+        names[groups is None] = [name for name in model.encoder_.get_feature_names_out() if name.startswith("v")]
+        assert model.privacy_spent_.discovery.most == (1 if groups is None else 1800)
+    assert names[True] == ["v = even", "v = odd", "v = only mine"]
+    assert {"v = even", "v = odd"} <= set(names[False])
+    assert not any("mine" in name for name in names[False])
