@@ -6,6 +6,7 @@ import uuid
 import warnings
 from decimal import Decimal
 from itertools import pairwise
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -292,9 +293,10 @@ class Estimator(BaseEstimator):
         return tags
 
 
-def opened(X, y=Y, columns=None, **asked):
+def opened(X, y=Y, columns=None, group_column=None, **given):
     estimator = Estimator()
-    return open_table(estimator, X, y, None, columns=columns, **asked), estimator
+    asked = SimpleNamespace(classes=None, columns=columns, group_column=group_column)
+    return open_table(estimator, X, y, asked, **given), estimator
 
 
 def categories(frame, reverse):
