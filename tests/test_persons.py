@@ -16,7 +16,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+import sklearn
 from sklearn.base import BaseEstimator
+from sklearn.utils.fixes import parse_version
 
 import dpsk.data.frames
 from dpsk import Chunks, Date, DPLogisticRegression, DPTabularClassifier, Number
@@ -348,6 +350,10 @@ WITH_COLUMN = {
 }  # fmt: skip
 
 
+# scikit-learn before 1.9 sees no names of columns in these
+UNNAMED = ("polars", "chunks of several libraries") if parse_version(sklearn.__version__) < parse_version("1.9") else ()
+
+
 def require_persons(table, unit):
     assert np.array_equal(table.persons.codes, EXPECTED.codes)
     assert np.array_equal(table.persons.weights, EXPECTED.weights)
@@ -365,6 +371,8 @@ def require_no_trace(estimator):
 @pytest.mark.parametrize("raw", [False, True], ids=["numbers", "raw"])
 @pytest.mark.parametrize("storage", WITH_COLUMN)
 def test_a_column_of_ids_is_taken_out_wherever_it_lies(storage, raw):
+    if storage in UNNAMED and not raw:
+        pytest.skip("scikit-learn sees no names of columns here")
     table, estimator = opened(*WITH_COLUMN[storage](), columns=COLUMNS if raw else None, group_column="who")
     require_persons(table, "who")
     require_no_trace(estimator)
@@ -565,6 +573,8 @@ def test_predictions_leave_ids_out_wherever_they_are(models, method):
         expected = predict(FRAME[["a", "b"]])
         for storage, make in WITH_COLUMN.items():
             X, _ = make()
+            if storage in UNNAMED and model.columns is None:
+                continue
             found = predict(X)
             assert np.array_equal(found.compute() if storage.startswith("Dask") else found, expected), storage
         without = {
@@ -573,6 +583,8 @@ def test_predictions_leave_ids_out_wherever_they_are(models, method):
             "Dask": dask_frame(FRAME[["a", "b"]]),
         }
         for storage, X in without.items():
+            if storage in UNNAMED and model.columns is None:
+                continue
             found = predict(X)
             assert np.array_equal(found.compute() if storage == "Dask" else found, expected), storage
         assert model.score(FRAME, Y) == model.score(FRAME[["a", "b"]], Y)
