@@ -25,6 +25,7 @@ class GradientSum(Query):
     """
 
     label = "gradient"
+    weighed = True
     evaluations = 1
 
     def __init__(self, loss: Loss, w: Floats, *, clip: float) -> None:
@@ -56,4 +57,4 @@ class GradientSum(Query):
         unknown = np.isnan(residuals)
         if unknown.any():  # whatever a loss returns, the bound holds
             residuals[unknown] = 0
-        return chunk.total(np.trunc(residuals))
+        return chunk.weighed(np.trunc(residuals))
