@@ -42,8 +42,9 @@ def set_persons(table: Table, keys: Keys, column: Any) -> None:
     require_one_per_row("groups" if column is None else f"group_column={column!r}", len(keys), table.facts.n_rows)
     unit, persons = "person" if column is None else str(column), Persons.of(keys)
     at_least(2, persons.n, unit)
+    most = table.facts.n_rows - persons.n + 1  # every other person has a row
     table.persons = persons
-    table.facts = replace(table.facts, n_rows=persons.n, unit=unit, weighted=True)
+    table.facts = replace(table.facts, n_rows=persons.n, unit=unit, weighted=True, most_rows=most)
 
 
 def _chunks_apart(chunks: Chunks, column: Any) -> tuple[Chunks, FindKeys]:
