@@ -10,6 +10,7 @@ import numpy as np
 from ..data import Chunks, Table, is_dask, per_block
 from ..data.persons import Keys, Persons, keys_of
 from ..data.schema import refuse_duplicates
+from ..privacy.units import unit_of
 from ..requirements import listed
 from .validation import at_least, require_one_per_row
 
@@ -40,7 +41,7 @@ def apart(X: Any, column: Any, groups: Any) -> tuple[Any, FindKeys | None]:
 def set_persons(table: Table, keys: Keys, column: Any) -> None:
     """Make the persons with these keys the units of a table; raise ValueError unless there are two of them."""
     require_one_per_row("groups" if column is None else f"group_column={column!r}", len(keys), table.facts.n_rows)
-    unit, persons = "person" if column is None else str(column), Persons.of(keys)
+    unit, persons = unit_of(column, grouped=True), Persons.of(keys)
     at_least(2, persons.n, unit)
     most = table.facts.n_rows - persons.n + 1  # every other person has a row
     table.persons = persons
