@@ -160,6 +160,7 @@ def test_nothing_is_split_that_a_reader_may_change():
         [1e300, 10**300, "1e300", np.inf, "inf", "Infinity", 10**999, "9" * 999, Decimal("1e999999")],
         ["ann", b"ann", np.str_("ann"), np.bytes_(b"ann"), "ann\0", 'b"ann"'],
         [b"\xff\xfe", np.bytes_(b"\xff\xfe"), "\udcff\udcfe"],
+        ["\udc80", b"\x80", b"\xed\xb2\x80"],
         [uuid.UUID(int=7), str(uuid.UUID(int=7))],
         [
             dt.date(2001, 2, 3),
