@@ -7,6 +7,7 @@ import uuid
 import warnings
 from decimal import Decimal
 from itertools import pairwise
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -303,9 +304,10 @@ class Estimator(BaseEstimator):
         return tags
 
 
-def opened(X, y=Y, columns=None, **asked):
+def opened(X, y=Y, columns=None, group_column=None, **given):
     estimator = Estimator()
-    return open_table(estimator, X, y, None, columns=columns, **asked), estimator
+    asked = SimpleNamespace(classes=None, columns=columns, group_column=group_column)
+    return open_table(estimator, X, y, asked, **given), estimator
 
 
 def categories(frame, reverse):
@@ -589,6 +591,12 @@ def test_fits_by_persons_have_the_same_bits_in_every_storage(storage, models):
     assert list(model.feature_names_in_) == ["a", "b"]
     assert model.n_features_in_ == 2
     assert b"p11" not in pickle.dumps(model)
+
+
+@pytest.mark.parametrize("storage", WITH_COLUMN)
+def test_fits_of_raw_tables_by_persons_have_the_same_bits_in_every_storage(storage):
+    model = DPTabularClassifier(columns=COLUMNS, group_column="who", **OPTIONS)
+    same(fitted(clone(model), *WITH_COLUMN[storage]()), fitted(clone(model), FRAME, Y))
 
 
 def test_fits_by_persons_do_not_depend_on_the_order_of_rows(models):
