@@ -22,6 +22,7 @@ from ..mechanisms.samplers import Floats
 from ..privacy.durable import require_room, set_aside
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
+from ..privacy.units import unit_of
 from ..requirements import checked, number, require_name, require_number
 from ..solvers import run
 from .blocks import by_blocks
@@ -174,6 +175,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         early = asked._early_plan()
         exact = early is not None and early.budget is None
         promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
+        promise["unit"] = unit_of(asked.group_column, grouped=groups is not None)
         require_room(ledger, None if early is None else early.budget, **promise)
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         try:
@@ -216,7 +218,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
             result = minimise(table, objective, how, plan.weighting)
-            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency)
+            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit)
             of_classes = None
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..data import ArrayTable, Chunks, Facts, Table, frame_of, is_dask, schema_of
+from .grouping import apart, set_persons, without_ids
 from .raw_tables import open_raw_table, raw_blocks
-from .validation import dask_table, is_mapped, names_of, stored_table, validated, validated_rows
+from .validation import dask_table, is_mapped, names_of, sample_weights, stored_table, validated, validated_rows
 
 
 def open_table(
@@ -24,17 +25,22 @@ def open_table(
     """Return the data, checked once, wherever they are.
 
     ``in_memory`` asks for rows in memory. ``columns`` is None for a table of numbers; for a raw table it says what
-    kinds its columns are.
+    kinds its columns are. ``groups`` holds the person of each row, or ``group_column`` names the column that does.
     """
     if in_memory and (is_dask(X) or isinstance(X, Chunks)):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+    X, keys = apart(X, group_column, groups)
     table = _opened(estimator, X, y, classes, in_memory, columns)
-    table.facts = replace(table.facts, names=names_of(estimator))
+    table.facts = replace(table.facts, names=names_of(estimator), weighted=sample_weight is not None)
+    table.sample_weight = sample_weights(sample_weight, table.facts.n_rows)
+    if keys is not None:
+        set_persons(table, keys(), group_column)
     return table
 
 
 def facts_of(model: Any, X: Any, n_classes: int) -> Facts:
     """Return what a fit of this model to a table in memory would know of it beforehand; no entry is read."""
+    X = without_ids(X, getattr(model, "group_column", None))
     frame = frame_of(X)
     names = frame.names if frame.names is not None and all(isinstance(name, str) for name in frame.names) else None
     schema = None if model.columns is None else schema_of(X, model.columns)
