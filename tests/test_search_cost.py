@@ -321,33 +321,24 @@ def test_the_statement_says_what_it_takes_for_granted():
 # ------------------------------------------------------------------------------------------------------------ units
 
 
-class WithGroups(DPLogisticRegression):
-    """Takes ids in an array, and in a column."""
-
-    group_column: str | None = None
-
-    def fit(self, X, y=None, groups=None, **unsupported):
-        raise NotImplementedError
-
-
 def test_the_unit_is_that_of_the_fits(tmp_path):
-    cost = search_cost(GridSearchCV(WithGroups(group_column="patient"), ALPHAS, cv=3))
+    cost = search_cost(GridSearchCV(DPLogisticRegression(group_column="patient"), ALPHAS, cv=3))
     assert cost.unit == "patient"
     for part in ("see any one patient", Adjacency.ZERO_OUT.words("patient"), "numbers of patients and of rows in each"):
         assert part in cost.statement()
-    assert search_cost(WithGroups()).unit == search_cost(DPLogisticRegression()).unit == "row"
-    assert "patient" not in search_cost(WithGroups()).statement()
+    assert search_cost(DPLogisticRegression()).unit == "row"
+    assert "patient" not in search_cost(DPLogisticRegression()).statement()
 
 
 def test_ids_in_an_array_count_where_the_fits_get_them(tmp_path):
     """scikit-learn gives them to the splitter alone, unless the estimator asks for them."""
     ids = np.arange(60) // 3
     given = {"X": np.zeros((60, 1)), "y": np.arange(60) % 2, "groups": ids, "cv": GroupKFold(3)}
-    assert search_cost(WithGroups(), **given).unit == "row"
+    assert search_cost(DPLogisticRegression(), **given).unit == "row"
     ledger = PrivacyLedger(tmp_path / "patients.db", epsilon=100.0, delta=1e-3, unit="patient")
     with config_context(enable_metadata_routing=True):
-        assert search_cost(WithGroups(), **given).unit == "row"
-        asking = WithGroups().set_fit_request(groups=True)
+        assert search_cost(DPLogisticRegression(), **given).unit == "row"
+        asking = DPLogisticRegression().set_fit_request(groups=True)
         assert search_cost(asking, **given).unit == "person"
         assert search_cost(asking, cv=3).unit == "row", "no ids, no persons"
         booked = search_cost(asking, ledger=ledger, **given)
@@ -368,7 +359,10 @@ def test_folds_give_a_person_no_discount():
     alike = [[others - {0} for others in fold] for fold in folds]
     assert sorted(map(sorted, alike[0])) != sorted(map(sorted, alike[1])), "one person moves the others"
     for cv in (KFold(4), RepeatedKFold(n_splits=4, n_repeats=2)):
-        cost, rows = search_cost(WithGroups(group_column="id"), cv=cv), search_cost(WithGroups(), cv=cv)
+        cost, rows = (
+            search_cost(DPLogisticRegression(group_column="id"), cv=cv),
+            search_cost(DPLogisticRegression(), cv=cv),
+        )
         assert cost.fits_on_a_row == cost.fits == rows.fits > rows.fits_on_a_row
         assert cost.epsilon > rows.epsilon
         assert cost.folds_are_public
@@ -376,24 +370,24 @@ def test_folds_give_a_person_no_discount():
 
 
 def test_candidates_of_different_units_do_not_add_up():
-    search = GridSearchCV(WithGroups(), {"group_column": [None, "patient"]})
+    search = GridSearchCV(DPLogisticRegression(), {"group_column": [None, "patient"]})
     with pytest.raises(ValueError, match="differ in the unit of protection"):
         search_cost(search)
 
 
 def test_a_ledger_of_another_unit_refuses_a_search(tmp_path, ledger):
     patients = PrivacyLedger(tmp_path / "patients.db", epsilon=100.0, delta=1e-3, unit="patient")
-    assert search_cost(WithGroups(group_column="patient"), ledger=patients).unit == "patient"
+    assert search_cost(DPLogisticRegression(group_column="patient"), ledger=patients).unit == "patient"
     with pytest.raises(ValueError, match=r"'row'.*'patient'.*Give the ids"):
-        search_cost(WithGroups(), ledger=patients)
+        search_cost(DPLogisticRegression(), ledger=patients)
     with pytest.raises(ValueError, match=r"'patient'.*'row'"):
-        search_cost(WithGroups(group_column="patient"), ledger=ledger)
+        search_cost(DPLogisticRegression(group_column="patient"), ledger=ledger)
 
 
 def test_training_sets_may_hold_any_number_of_persons():
     """Half of the rows may be those of one person, so a plan that depends on their number is not counted on."""
     sizes = {"n_rows": 3000, "n_features": 5, "n_classes": 2}
-    rows = search_cost(WithGroups(solver="auto"), cv=5, **sizes)
-    persons = search_cost(WithGroups(solver="auto", group_column="id"), cv=5, **sizes)
+    rows = search_cost(DPLogisticRegression(solver="auto"), cv=5, **sizes)
+    persons = search_cost(DPLogisticRegression(solver="auto", group_column="id"), cv=5, **sizes)
     assert persons.composition in ("basic", rows.composition)
     assert persons.epsilon >= rows.epsilon

@@ -199,6 +199,25 @@ def test_fits_of_rows_are_the_default_and_refused_on_a_ledger_of_patients(path, 
     assert ledger.history() == []
 
 
+def test_whole_fits_for_persons_are_booked_and_say_for_whom(path, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y, ids = rng.normal(size=(3000, 2)), np.arange(3000) % 2, np.arange(3000) // 3
+    ledger, rows = created(path), PrivacyLedger(tmp_path / "rows.db", epsilon=2.0, delta=1e-5)
+    model = DPLogisticRegression(epsilon=0.5, solver="gradient-descent", bounds=(-4, 4))
+    for durable, unit in ((ledger, "patient"), (None, "person")):
+        fitted = model.set_params(ledger=durable).fit(X, y, groups=ids)
+        assert fitted.privacy_spent_.unit == unit
+        assert f"one {unit}: all rows with the same" in fitted.privacy_spent_.statement()
+    before = model.coef_.copy()
+    with pytest.raises(ValueError, match=r"'person'.*'row'.*created with unit='person'"):
+        model.set_params(ledger=rows).fit(X, y, groups=ids)
+    with pytest.raises(ValueError, match=r"'client'.*'patient'"):
+        model.set_params(ledger=ledger, group_column="client").fit(X, y)
+    assert (model.coef_ == before).all()
+    assert rows.history() == []
+    assert [spend.label for spend in ledger.history()] == ["DPLogisticRegression"]
+
+
 def test_without_a_durable_ledger_the_unit_is_that_of_the_fit():
     for unit in UNITS:
         require_room(None, BUDGET, **PROMISE, unit=unit)
@@ -269,7 +288,8 @@ def test_a_row_that_leaves_a_person_moves_a_sum_by_no_more_than_stated(m):
     cells[0, :2] = 0, c
     rise = shares(m - 1) * cells[1:].sum(axis=0) - shares(m) * cells.sum(axis=0)
     assert rise.max() - rise.min() == bound * c, "the length of the interval, reached by the first two entries"
-    assert rise.max() > 0 > rise.min(), "such a sum is not monotone for rows, as it is for persons"
+    assert rise.min() < 0
+    assert (rise.max() > 0) == (shares(m - 1) > shares(m)), "not monotone for rows, as such a sum is for persons"
 
 
 def test_the_bound_holds_for_all_numbers_of_rows():

@@ -66,7 +66,7 @@ class DaskRows(Rows):
         total: Integers = sums[0].compute()
         return total
 
-    def _some(self, indices: Integers, n_units: int) -> DaskRows:
+    def rows_at(self, indices: Integers, n_units: int) -> DaskRows:
         starts = np.concatenate([[0], np.cumsum(self._lengths)])
         indices = np.sort(indices)
         cuts = np.searchsorted(indices, starts)

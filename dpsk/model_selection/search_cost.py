@@ -126,12 +126,11 @@ def search_cost(
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 12.8)
+    (docs/guarantees.md, 12.8 and 12.10)
     Epsilon and delta cover all models together, not un-noised scores or a choice by them. They come from sums of
     epsilon and delta, of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su 2022). With k folds of ``KFold`` or
     ``RepeatedKFold`` k - 1 of k fits count for a row; with any other splitter all fits count. So does a refit. For
-    persons all fits count: ``KFold`` may put rows of one person into every fold, and the folds of ``GroupKFold`` depend
-    on the numbers of rows that persons have.
+    persons all fits count: ``KFold`` may put rows of one into every fold, folds of ``GroupKFold`` depend on the others.
 
     Parameters
     ----------
@@ -175,7 +174,7 @@ def search_cost(
 def _unit(model: PrivateClassifier, groups: Any) -> str:
     """Return the unit of the fits of a search that gets these groups. Its fits get them where they ask for them."""
     asked = get_config()["enable_metadata_routing"] and model.get_metadata_routing().fit.requests.get("groups")
-    return unit_of(getattr(model, "group_column", None), grouped=groups is not None and bool(asked))
+    return unit_of(model.group_column, grouped=groups is not None and bool(asked))
 
 
 def _facts(
@@ -190,7 +189,7 @@ def _facts(
         return [Unknown()]
     widths = {1, n_features} if piped else {n_features}
     least = max(1, n_rows // 2) if unit == ROW else 1
-    return [Facts(n, d, k) for k in sorted({2, n_classes}) for n in (least, n_rows) for d in widths]
+    return [Facts(n, d, k, unit=unit) for k in sorted({2, n_classes}) for n in (least, n_rows) for d in widths]
 
 
 def _with_columns(model: PrivateClassifier, facts: list[Facts | Unknown], X: Any) -> list[Facts | Unknown]:
