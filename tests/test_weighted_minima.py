@@ -30,6 +30,7 @@ from dpsk.mechanisms import SeededBits
 from dpsk.minimizers import AttackedSum, Minimizer, RegularizedSum, SampledWeights, TiltedSum
 from dpsk.minimizers import sampled_weights as sampled
 from dpsk.minimizers.descent import METHODS
+from dpsk.minimizers.hinge import _Dual
 from dpsk.minimizers.regularized import SumOverRows, as_floats, two_parts
 from dpsk.minimizers.sampled_weights import _Draw
 from dpsk.objectives import LinearObjective
@@ -337,6 +338,25 @@ def test_the_duality_gap_of_weighted_hinges_is_what_it_says(loss):
         value = s @ np.maximum(1 - signed @ w[:, k], 0) + 0.25 * w[:, k] @ w[:, k]
         assert lower - 1e-6 <= value <= lower + what._gap * (1 + 1e-3) + 1e-6
         assert np.linalg.norm(v / 0.5 - w[:, k]) <= what.near + 1e-3 * what.moved
+
+
+def test_a_gap_is_found_where_it_is_and_not_below():
+    """At any point and any numbers a: the gaps of rows count as much as they do, and so does what they pull."""
+    rng, persons = np.random.default_rng(13), persons_of([30, 1, 6, 12, 1])
+    X, y = rng.normal(size=(50, 3)), rng.choice([-1.0, 1.0], 50)
+    rows = of_persons(X, y, persons, RowMap(fit_intercept=False))
+    what = RegularizedSum(Hinge(), 5, 3, clip=0.4, longest=1.5, penalty=2.0)
+    share = persons.weights[:, None] / ONE
+    for size in (0.1, 1.0):
+        w = two_parts(size * rng.normal(size=(3, 1)))[0]
+        dual = _Dual(what, rows, 1.0)
+        a = dual.steepest * rng.random((50, 1))
+        signed = X * (np.minimum(1, 1.5 / np.linalg.norm(X, axis=1)) * y)[:, None]
+        m, v = signed @ w, signed.T @ (share * a)
+        each = (dual.steepest - a) * np.maximum(0, 1 - m) + a * np.maximum(0, m - 1)
+        gap = float((share * each).sum() + np.linalg.norm(2.0 * w - v) ** 2 / 4)
+        assert not _Dual(what, rows, gap * (1 - 1e-6)).reached(w, a)
+        assert _Dual(what, rows, gap * (1 + 1e-6)).reached(w, a)
 
 
 def test_numbers_of_a_hinge_belong_to_rows_and_not_to_units():

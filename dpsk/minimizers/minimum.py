@@ -45,6 +45,7 @@ class Minimizer(Statistic):
     """
 
     label = "minimum"
+    weighed = True
 
     def __init__(
         self,
@@ -123,6 +124,7 @@ class PerturbedMinima(NoisyQuery):
     """
 
     label = "minimum"
+    weighed = True
 
     def __init__(
         self,

@@ -399,7 +399,7 @@ def as_floats(sums: Integers, rows: Rows) -> Floats:
     """Return the floats that are nearest to sums of integers over these rows, in two parts where these have weights."""
     if not rows.public.weighted:
         return sums.astype(np.float64)
-    high, low = joined(*sums)
+    high, low = sums
     nearest = high.astype(np.float64)
     rest = (high - nearest.astype(np.int64)) + low / ONE  # exact, so that only the sum of both is rounded
     total: Floats = nearest + rest

@@ -78,6 +78,7 @@ class SampledWeights(NoisyQuery):
     grid: float = field(init=False, repr=False)
 
     label = "weights"
+    weighed = True
 
     def __post_init__(self) -> None:
         clip = self.longest * 2.0**40  # flattens nothing
@@ -291,8 +292,8 @@ class _Draw:
             weighed = steps * chunk.weights.astype(np.int64)  # of 37 bits and 21
             return np.array([(weighed >> SHARE_BITS).sum(), (weighed & (ONE - 1)).sum()])
 
-        parts = self._rows.total(losses).tolist()
-        of_losses = sum(Fraction(part, ONE**k) for k, part in enumerate(parts)) * Fraction(what.eta) / what.steps
+        high, *low = (int(part) for part in self._rows.total(losses))
+        of_losses = (high + Fraction(sum(low), ONE)) * Fraction(what.eta) / what.steps
         squares = sum(int(entry) ** 2 for entry in k.tolist())
         of_penalty = Fraction(what.strength) * Fraction(what.penalty) / 2 * Fraction(what.grid) ** 2 * squares
         return of_losses + of_penalty - self._exponent_at_c

@@ -50,8 +50,8 @@ class ObjectivePerturbation(Solver):
         if facts.unit != "row":
             raise ValueError(
                 f"objective perturbation is proved where one row is protected, not a {facts.unit} with all rows: these "
-                'change a determinant by more than one row may. Use DPLogisticRegression(solver="gradient-descent"), '
-                "or DPOutputPerturbationClassifier"
+                "change a determinant by more than one row may. Use solver='gradient-descent' of DPLogisticRegression "
+                "or DPLinearSVC, or OutputPerturbationLogisticRegression"
             )
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
