@@ -171,7 +171,7 @@ class PerturbedMinima(NoisyQuery):
         return self._cost
 
     def check(self, rows: Rows) -> None:
-        if rows.persons is not None:
+        if rows.public.by_person:
             raise ValueError("objective perturbation is proved where one row is protected, not a person with all rows")
         self.objective.check(rows)
 
