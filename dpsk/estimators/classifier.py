@@ -159,7 +159,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             rows. A weight must depend on the rows of its own person only: weights from boosting, from fitted
             propensities or from counts of classes depend on other rows, and void the guarantee.
         groups : array-like of shape (n_samples,), or None
-            Whose row it is: equal entries are one person, and so are all missing ones. See ``group_column``.
+            Whose row it is: equal entries are one person, and so are all missing ones. See ``group_column``, which is
+            safer on Dask: ``groups`` need a source that gives the same rows in the same order every time.
         **unsupported
             Anything else is refused with a reason unless it is None.
 
