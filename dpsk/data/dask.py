@@ -89,6 +89,7 @@ class DaskRows(Rows):
         return total
 
     def subset(self, units: Integers) -> DaskRows:
+        self._require_undivided()
         if self.persons is None:
             return self.rows_at(units, len(units))
         drawn = np.zeros(self.persons.n, dtype=bool)
