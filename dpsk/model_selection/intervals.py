@@ -55,7 +55,8 @@ def _counts(n: int, p: float) -> tuple[Floats, Floats]:
 def votes_interval(noisy: int, n: int, lost: int, one: int, scale: int, error: float) -> tuple[float, float]:
     """Return an interval that misses votes/n with probability ``error`` at most, for ``noisy = one * votes + noise``.
 
-    Votes lie in [0, 1]. They were counted too low by at most ``lost`` steps of 1/one together (13.3).
+    Votes lie in [0, 1]. They were counted too low by ``lost`` steps of 1/one together at most (docs/guarantees.md,
+    13.4).
     """
     reach = _reach(scale, error)
     return max(0, noisy - reach) / (n * one), min(n * one, noisy + reach + lost) / (n * one)
@@ -64,7 +65,8 @@ def votes_interval(noisy: int, n: int, lost: int, one: int, scale: int, error: f
 def votes_population_interval(noisy: int, n: int, lost: int, one: int, scale: int, error: float) -> tuple[float, float]:
     """Return an interval that misses the mean of a vote with probability ``error`` at most.
 
-    It is for n independent votes in [0, 1], whose law is not known but for that (13.4).
+    Votes are independent and lie in [0, 1]. Nothing else is known of their law, so a bound of Hoeffding (1963) takes
+    its place, averaged over the noise (docs/guarantees.md, 13.4).
     """
     low = _least_mean(noisy, n, one, scale, error / 2)
     return low, 1 - _least_mean(n * one - noisy - lost, n, one, scale, error / 2)
