@@ -57,7 +57,8 @@ class DaskRows(Rows):
     ) -> None:
         import dask
 
-        self._parts, self._lengths, self.public, self.persons = dask.persist(*parts), lengths, public, persons
+        self._parts, self._lengths, self.persons = dask.persist(*parts), lengths, persons
+        self.public = replace(public, by_person=public.by_person or persons is not None)
 
     def total(self, kernel: Kernel) -> Integers:
         sums = [_task(_total, part, kernel) for part in self._parts]
@@ -66,7 +67,7 @@ class DaskRows(Rows):
         total: Integers = sums[0].compute()
         return total
 
-    def _some(self, indices: Integers, n_units: int) -> DaskRows:
+    def rows_at(self, indices: Integers, n_units: int) -> DaskRows:
         starts = np.concatenate([[0], np.cumsum(self._lengths)])
         indices = np.sort(indices)
         cuts = np.searchsorted(indices, starts)

@@ -174,23 +174,18 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         bits, adjacency, ledger = bits_for(asked.random_state), asked.adjacency, asked.ledger
         early = asked._early_plan()
         exact = early is not None and early.budget is None
-        promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
-        promise["unit"] = unit_of(asked.group_column, grouped=groups is not None)
+        unit = unit_of(asked.group_column, grouped=groups is not None)
+        promise: Any = {
+            "label": type(self).__name__,
+            "adjacency": adjacency,
+            "private": bits.private and not exact,
+            "unit": unit,
+        }
         require_room(ledger, None if early is None else early.budget, **promise)
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         try:
             with accounted(self) as account:
-                table = open_table(
-                    self,
-                    X,
-                    y,
-                    asked.classes,
-                    in_memory=exact,
-                    columns=asked.columns,
-                    group_column=asked.group_column,
-                    groups=groups,
-                    sample_weight=sample_weight,
-                )
+                table = open_table(self, X, y, asked, sample_weight, groups, in_memory=exact)
                 plan = plan_of(asked, table.facts)
                 plan.weighting.require(table.classes)
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
@@ -223,6 +218,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             weighed = plan.weighting.learned(door, table, how)
+            if plan.solver.certifies:
+                weighed = weighed.over(facts.n_rows)
             how, of_classes = weighed.how, weighed.of_classes
             data = door.open(table.rows(how), weight=weighed.weight)
             objective = plan.objective.on(data.n_parameters, facts.n_classes).of_weighed(weighed.multiple)

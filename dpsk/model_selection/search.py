@@ -274,7 +274,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             checked, y = validated(last, shown, y)
         else:
             checked, y = X, checked_labels(y)
-            open_table(last, shown, y, last.classes, columns=last.columns)  # or its error
+            open_table(last, shown, y, last)  # or its error
         classes = known_classes(np.unique(y), last.classes)
         persons = persons_of(len(y))
         if persons is not None:
