@@ -33,7 +33,7 @@ def require_class_weight(name: str, value: Any) -> None:
         raise ValueError(f'{name}={value!r} must be None, "balanced", or a dict such as {{0: 1.0, 1: 10.0}}')
     for label, weight in value.items():
         try:
-            good = not isinstance(weight, bool) and math.isfinite(weight) and weight >= 0
+            good = not isinstance(weight, bool | np.bool_) and math.isfinite(weight) and weight >= 0
         except TypeError:
             good = False
         if not good:
