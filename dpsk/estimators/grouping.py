@@ -14,8 +14,8 @@ from ..privacy.units import unit_of
 from ..requirements import listed
 from .validation import at_least, require_one_per_row
 
-FindKeys: TypeAlias = Callable[[Table], Keys]
-"""It returns the keys of the rows of a table that was opened."""
+FindKeys: TypeAlias = Callable[[Table | None], Keys]
+"""It returns the keys of the rows of a table that was opened; without one, those of rows that were read elsewhere."""
 
 
 def without_ids(X: Any, column: Any) -> Any:
@@ -68,7 +68,9 @@ def _dask_apart(X: Any, column: Any) -> tuple[Any, FindKeys]:
     rest, ids = _taken_out(X, column)
     keys_of(ids._meta, _called(column))  # or its error, which follows from the type
 
-    def find(table: Table) -> Keys:
+    def find(table: Table | None) -> Keys:
+        if table is None:
+            return _keys(ids)
         if not isinstance(table, DaskTable):
             raise TypeError(f"a Dask collection was opened as {type(table).__name__}")
         return table.identify(X, partial(_with_keys, column=column))
