@@ -18,7 +18,7 @@ from ..data import Facts
 from ..data.persons import Persons, keys_of
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.opening import facts_of
-from ..estimators.plan import budget_of_plan
+from ..estimators.plan import budget_of_plan, plan_of
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
@@ -132,7 +132,7 @@ class Run:
     unit: str = ROW
 
     def model(self, parameters: dict[str, Any]) -> tuple[Any, PrivateClassifier]:
-        """Return an unfitted model that shows nothing while it is fitted, and its private step."""
+        """Return an unfitted model that shows nothing while it is fitted, and its private step, without ids in X."""
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         last = private_step(model)
         require_free(last, self.adjacency)
@@ -155,7 +155,7 @@ class Run:
             )
         for part in [model, *model.get_params().values()]:
             _silence(part)
-        return model, last
+        return model, last.set_params(group_column=None)  # the search takes the ids out
 
     def calibrated(self, last: PrivateClassifier, *facts: Facts) -> None:
         """Set the largest epsilon that the search covers, and the delta that belongs to it."""
@@ -177,6 +177,12 @@ class Run:
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
         budget_with(self.model(parameters)[1], smallest(self.unit), *self.start)
+
+    def require(self, space: Space, facts: Facts) -> None:
+        """Raise ValueError if some parameters cannot be fitted for persons: not every solver is proved for them."""
+        epsilon, delta = self.start
+        for parameters in [] if self.unit == ROW else space.probes():
+            plan_of(self.model(parameters)[1].set_params(epsilon=epsilon, delta=delta), facts)
 
     def score_epsilon(self) -> float:
         """Return the largest pure epsilon of a score that is covered."""
@@ -207,8 +213,8 @@ class Run:
         """
         model, last = self.model(parameters)
         train, held_out = shares
-        known, column = last.classes, last.group_column
-        last.set_params(classes=classes, group_column=None, ledger=self._allowance(), random_state=seeds[0])
+        known, column = last.classes, private_step(self.estimator).group_column
+        last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
         shown = fit_in_front(model, rows_of(X, train), y[train])
         fitted, voting = (None if persons is None else persons.codes[rows] for rows in shares)
         there = None if fitted is None else Persons.of(keys_of(fitted))

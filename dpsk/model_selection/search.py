@@ -215,7 +215,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         with accounted(self) as account, set_aside(self.ledger, budget, **promise) as ledger:
             account.door = door = Door(ledger, bits, run.adjacency)
             X, persons_of = Voters(private_step(self.estimator).group_column, groups).apart(X)
-            X, y, classes, persons = self._validated(run, budget, X, y, persons_of)
+            X, y, classes, persons = self._validated(run, budget, space, X, y, persons_of)
             shares = self._shares(len(y), persons, run.unit, bits)
             ledger.charge(run.search.cost, "best of a secret number of runs")
             best = self._best(run, space, bits, X, y, classes, shares, persons)
@@ -251,7 +251,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         return best
 
     def _validated(
-        self, run: Run, budget: Budget, X: Any, y: Any, persons_of: FindPersons
+        self, run: Run, budget: Budget, space: Space, X: Any, y: Any, persons_of: FindPersons
     ) -> tuple[Any, Any, Any, Persons | None]:
         """Return rows, labels, classes and persons, checked as a fit would check them; steps are tried on all rows.
 
@@ -281,6 +281,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             at_least(2, persons.n, run.unit)
         run.calibrated(last, smallest(run.unit))
         facts = run.facts(last, shown, len(classes), persons)
+        run.require(space, facts)
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons
