@@ -65,9 +65,15 @@ def test_check_solver_catches_one_that_does_not_optimise():
         check_solver(NoisyDescent(steps=3))
 
 
+class Diverging(NoisyDescent):
+    def iterates(self, data, objective):
+        for w in NoisyDescent.iterates(self, data, objective):
+            yield w + np.inf
+
+
 def test_check_solver_catches_one_that_diverges():
     with pytest.raises((AssertionError, ValueError), match="finite"):
-        check_solver(NoisyDescent(step_size=1e200))
+        check_solver(Diverging())
 
 
 HONEST = """
