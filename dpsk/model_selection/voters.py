@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 from sklearn.pipeline import Pipeline
 
 from ..data import Chunks
-from ..data.persons import Keys, Persons
+from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier
-from ..estimators.grouping import apart, without_ids
+from ..estimators.grouping import FindKeys, apart, without_ids
 from ..estimators.validation import require_one_per_row
 from ..privacy.units import unit_of
 from ..requirements import require_name
@@ -62,10 +62,10 @@ class Voters:
         return X if self.kept else rest, partial(_persons, keys, source)
 
 
-def _persons(keys: Callable[[], Keys] | None, source: str, n_rows: int) -> Persons | None:
+def _persons(keys: FindKeys | None, source: str, n_rows: int) -> Persons | None:
     if keys is None:
         return None
-    found = keys()
+    found = keys(None)
     require_one_per_row(source, len(found), n_rows)
     return Persons.of(found)
 
