@@ -2,8 +2,8 @@
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ class Penalty(Protocol):
     def curvature(self, w: Floats) -> Floats:
         """Return the diagonal of the Hessian at w, in the shape of w; all other entries are 0."""
 
+    def divided(self, by: float) -> Self:
+        """Return the penalty over a number."""
+
 
 @dataclass(frozen=True)
 class _SumOfEntries(ABC):
@@ -49,6 +52,9 @@ class _SumOfEntries(ABC):
     def __post_init__(self) -> None:
         if not (self.alpha >= 0 and math.isfinite(self.alpha)):
             raise ValueError(f"alpha={self.alpha!r} must be a finite number >= 0")
+
+    def divided(self, by: float) -> Self:
+        return replace(self, alpha=self.alpha / by)
 
     @abstractmethod
     def _terms(self, w: Floats) -> Floats:

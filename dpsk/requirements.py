@@ -84,6 +84,12 @@ def require_choice(name: str, value: Any, choices: tuple[str, ...], *, or_none: 
         raise ValueError(f"{name}={value!r} must be {none}one of {', '.join(map(repr, choices))}")
 
 
+def require_name(name: str, value: Any) -> None:
+    """Raise ValueError unless ``value`` is the name of a column."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name}={value!r} must be None or the name of a column")
+
+
 def require_flag(name: str, value: Any) -> None:
     """Raise ValueError unless ``value`` is True or False."""
     if not isinstance(value, bool | np.bool_):

@@ -91,6 +91,8 @@ def test_no_more_entries_are_promised_than_there_are_columns():
 class Norms:
     """A chunk that consists of nothing but norms."""
 
+    weights = None
+
     def __init__(self, *norms):
         self.norms = np.array(norms, dtype=float)
 

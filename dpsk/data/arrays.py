@@ -16,6 +16,7 @@ from .grid import CENTRED_CHUNK_ROWS, CHUNK_ROWS, LARGEST_ENTRY, SHORTEST_NORM, 
 from .row_map import ColumnGrid, PublicShape, RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, RawChunk
 from .sparse import one_per_place
+from .weights import MOST_ROWS, Weights
 
 _Order: TypeAlias = Literal["C", "F"]
 _GRID = 2.0**-UNIT_BITS
@@ -40,12 +41,21 @@ class ArrayRows(ChunkRows):
     summed fastest (:func:`blocks_of`).
     """
 
-    def __init__(self, X: Matrix, y: Labels, how: RowMap | None = None, *, chunk_rows: int | None = None) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        y: Labels,
+        how: RowMap | None = None,
+        weights: Weights | None = None,
+        *,
+        chunk_rows: int | None = None,
+    ) -> None:
         self._how = how = how or RowMap()
         self._order: _Order = "C" if how.row_major else "F"
         y = _checked_labels(X, y, how.n_classes)
-        if chunk_rows is not None and not 1 <= chunk_rows <= CHUNK_ROWS:
-            raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {CHUNK_ROWS}")
+        largest = CHUNK_ROWS if weights is None else MOST_ROWS
+        if chunk_rows is not None and not 1 <= chunk_rows <= largest:
+            raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {largest}")
         n_rows, n_features = X.shape
         require_rows(n_rows)
         _require_few_columns(n_features)
@@ -59,18 +69,19 @@ class ArrayRows(ChunkRows):
         parts = [(rows, Memory()) for rows in _slices(n_rows, most)]
 
         def chunks() -> Iterator[Chunk]:
-            return (self._chunk(X[rows], y[rows], memory, rows.start) for rows, memory in parts)
+            for rows, memory in parts:
+                yield self._chunk(X[rows], y[rows], memory, rows, weights)
 
         if mapped:
             for rows, _ in parts:
                 _finite(X[rows])
-            super().__init__(chunks, how.of_shape(n_rows, n_features))
+            super().__init__(chunks, how.of_shape(n_rows, n_features), weights)
         else:
             held = list(chunks())
-            super().__init__(lambda: held, how.of_shape(n_rows, n_features))
+            super().__init__(lambda: held, how.of_shape(n_rows, n_features), weights)
 
     @np.errstate(all="ignore")  # whether some row under- or overflows is nobody's business
-    def _chunk(self, X: Matrix, y: Labels, memory: Memory, first: int) -> Chunk:
+    def _chunk(self, X: Matrix, y: Labels, memory: Memory, rows: slice, weights: Weights | None) -> Chunk:
         offset, shortest = None, 0.0
         if self._how.grid is not None:
             units, scale, norm2, offset = _units_of_columns(self._how.grid, X, self._order)
@@ -85,7 +96,8 @@ class ArrayRows(ChunkRows):
             norm2 = norm2 + constant * constant
         # 2^-40 covers the rounding of the integer sum, of the constant's square and of the root
         norm = np.where(norm2 > 0, np.sqrt(norm2) * (1 + 2.0**-40), 1.0)
-        return Chunk(units, constant, scale, np.maximum(norm, shortest), y, self._how.n_classes, memory, offset, first)
+        norm, counted = np.maximum(norm, shortest), weights.of(rows) if weights else None
+        return Chunk(units, constant, scale, norm, y, self._how.n_classes, memory, offset, rows.start, counted)
 
     def _row_scale(self, largest: Floats) -> Floats:
         """Return the power of two at or above each row's largest magnitude (and 1 for the intercept)."""
@@ -178,26 +190,29 @@ class RawRows(ChunkRows):
     """The entries of arrays as they are, without labels. Column ranges are found on them.
 
     ``blocks`` are dense, CSR or Compact, and follow one another. In every pass each of their parts is copied, and the
-    copy is checked.
+    copy is checked. ``weights`` are those of all rows.
     """
 
-    def __init__(self, *blocks: Matrix | Compact) -> None:
+    def __init__(self, *blocks: Matrix | Compact, weights: Weights | None = None) -> None:
         n, d = sum(X.shape[0] for X in blocks), blocks[0].shape[1]
         _require_few_columns(d)
-        parts = []
+        parts, first = list[_RawPart](), 0
         for block in blocks:
             X = block.matrix if isinstance(block, Compact) else block
             X = X.tocsr() if sp.issparse(X) else X
             step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
-            parts += [_RawPart(X, rows) for rows in _slices(X.shape[0], step)]
-        super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))))
+            for rows in _slices(X.shape[0], step):
+                there = slice(first + rows.start, first + rows.stop)
+                parts.append(_RawPart(X, rows, weights.of(there) if weights else None))
+            first += X.shape[0]
+        super().__init__(lambda: parts, PublicShape(n, d, d, (1.0, math.sqrt(d))), weights)
 
 
 class _RawPart:
     """Some rows of an array, to be compressed when they are needed."""
 
-    def __init__(self, X: Matrix, rows: slice) -> None:
-        self._X, self._rows = X, rows
+    def __init__(self, X: Matrix, rows: slice, weights: Floats | None = None) -> None:
+        self._X, self._rows, self._weights = X, rows, weights
         self.sparse = True  # as entries, whatever X is
 
     def __len__(self) -> int:
@@ -208,13 +223,13 @@ class _RawPart:
             x = _own_values(self._X[self._rows])
             found = np.flatnonzero(x.data)  # sparse matrices may hold zeros
             before = np.searchsorted(found, x.indptr)
-            return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1])
+            return RawChunk(x.data[found], x.indices[found], np.diff(before), x.shape[1], self._weights)
         x = _finite(np.array(self._X[self._rows], order="C"))
         n, d = x.shape
         if np.count_nonzero(x) == x.size:
             columns = np.broadcast_to(np.arange(d), x.shape).ravel()
-            return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d)
-        return RawChunk(*_entries(x), d)
+            return RawChunk(x.astype(np.float64).ravel(), columns, np.full(n, d), d, self._weights)
+        return RawChunk(*_entries(x), d, self._weights)
 
     def take(self, indices: Integers) -> RawChunk:
         return self.load().take(indices)

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..mechanisms.samplers import Integers
-from .arrays import RawRows, require_rows
+from ..mechanisms.samplers import Floats, Integers
+from .arrays import ArrayRows, RawRows, require_rows
 from .labels import all_labels, as_labels
+from .persons import Persons
 from .row_map import PublicShape, RowMap
 from .rows import Kernel, Labels, Matrix, Rows
 from .schema import Schema
 from .stored import StoredRows
-from .tables import Table
+from .tables import Table, outcome_rows
+from .weights import Weights, steps_of
 
 _FAN_IN = 16  # sums that one task adds up
 
@@ -50,10 +52,12 @@ class DaskRows(Rows):
 
     shared = False
 
-    def __init__(self, parts: Sequence[Any], lengths: Sequence[int], public: PublicShape) -> None:
+    def __init__(
+        self, parts: Sequence[Any], lengths: Sequence[int], public: PublicShape, persons: Persons | None = None
+    ) -> None:
         import dask
 
-        self._parts, self._lengths, self.public = dask.persist(*parts), lengths, public
+        self._parts, self._lengths, self.public, self.persons = dask.persist(*parts), lengths, public, persons
 
     def total(self, kernel: Kernel) -> Integers:
         sums = [_task(_total, part, kernel) for part in self._parts]
@@ -62,7 +66,7 @@ class DaskRows(Rows):
         total: Integers = sums[0].compute()
         return total
 
-    def subset(self, indices: Integers) -> DaskRows:
+    def _some(self, indices: Integers, n_units: int) -> DaskRows:
         starts = np.concatenate([[0], np.cumsum(self._lengths)])
         indices = np.sort(indices)
         cuts = np.searchsorted(indices, starts)
@@ -72,7 +76,24 @@ class DaskRows(Rows):
             if len(chosen) or (k == 0 and not len(indices)):  # a part without rows still knows the shape of its sums
                 parts.append(_task(_subset, part, chosen.astype(np.uint32)))
                 lengths.append(len(chosen))
-        return DaskRows(parts, lengths, replace(self.public, n_rows=len(indices)))
+        return DaskRows(parts, lengths, replace(self.public, n_rows=n_units))
+
+
+@dataclass(frozen=True, eq=False)
+class Own:
+    """What the rows of one block weigh by themselves: as rows of persons, and by the weights that were given."""
+
+    of_persons: NDArray[np.int32] | None
+    given: Floats | None
+
+    def weights(self, labels: Labels, how: RowMap) -> Weights | None:
+        """Return their weights under this map."""
+        steps = steps_of(labels, how, self.of_persons, self.given)
+        return None if steps is None else Weights(steps)
+
+    def as_rows_of_persons(self) -> Weights | None:
+        """Return the weights that they have as rows of persons alone."""
+        return None if self.of_persons is None else Weights(self.of_persons)
 
 
 class DaskTable(Table):
@@ -102,16 +123,34 @@ class DaskTable(Table):
 
     def raw(self) -> DaskRows:
         n, d = self.facts.n_rows, self.facts.n_features
-        return self._made(_raw_rows, PublicShape(n, d, d, (1.0, math.sqrt(d))))
+        weighted = self.persons is not None
+        return self._made(_raw_rows, PublicShape(n, d, d, (1.0, math.sqrt(d)), weighted=weighted))
 
     def rows(self, how: RowMap) -> DaskRows:
-        public = how.of_shape(self.facts.n_rows, self.facts.n_features)
-        return self._made(_grid_rows, public, self.classes, how)
+        return self._on_grid(_grid_rows, self.facts.n_features, how)
+
+    def outcomes(self, how: RowMap) -> DaskRows:
+        return self._on_grid(_outcome_rows, 1, replace(how, fit_intercept=False, columns=None, features=None))
+
+    def _on_grid(self, make: Callable[..., Any], width: int, how: RowMap) -> DaskRows:
+        """Return rows that are made of labelled blocks, of so many columns."""
+        weighted = self.persons is not None or how.class_shares is not None or how.weight_bound is not None
+        public = replace(how.of_shape(self.facts.n_rows, width), weighted=weighted)
+        return self._made(make, public, self.classes, how)
 
     def _made(self, make: Callable[..., Any], public: PublicShape, *how: Any) -> DaskRows:
-        pairs = zip(self._pairs, self._shapes, strict=True)
-        parts = [_task(make, self._check, *pair, shape, *how) for pair, shape in pairs]
-        return DaskRows(parts, [n for n, _ in self._shapes], public)
+        lengths = [n for n, _ in self._shapes]
+        ends = np.cumsum([0, *lengths])
+        of_persons = None if self.persons is None else self.persons.weights
+        parts = []
+        for k, (pair, shape) in enumerate(zip(self._pairs, self._shapes, strict=True)):
+            here = slice(ends[k], ends[k + 1])
+            own = Own(
+                None if of_persons is None else of_persons[here],
+                None if self.sample_weight is None else self.sample_weight[here],
+            )
+            parts.append(_task(make, self._check, *pair, shape, own, *how))
+        return DaskRows(parts, lengths, public, self.persons)
 
 
 def map_rows(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
@@ -181,13 +220,21 @@ def checked_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> tuple
     return X, y
 
 
-def _raw_rows(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> RawRows:
-    return RawRows(checked_block(check, X, y, shape)[0])
+def _raw_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own) -> RawRows:
+    return RawRows(checked_block(check, X, y, shape)[0], weights=own.as_rows_of_persons())
 
 
-def _grid_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], classes: Any, how: RowMap) -> StoredRows:
+def _grid_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own, classes: Any, how: RowMap) -> StoredRows:
     X, y = checked_block(check, X, y, shape)
-    return StoredRows([X], as_labels(classes, y), how, on_disk=False)
+    labels = as_labels(classes, y)
+    return StoredRows([X], labels, how, own.weights(labels, how), on_disk=False)
+
+
+def _outcome_rows(
+    check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own, classes: Any, how: RowMap
+) -> ArrayRows:
+    labels = as_labels(classes, checked_block(check, X, y, shape)[1])
+    return outcome_rows(labels, how, own.weights(labels, how))
 
 
 def _total(rows: Any, kernel: Kernel) -> Integers:

@@ -10,8 +10,10 @@ from .schema import Schema
 class Facts:
     """Everything that is public about the data of a fit.
 
-    ``remote``: rows may be in other processes, as with Dask. ``schema`` tells the columns of a raw table; it is None
-    for a table of numbers. ``names`` are the names of the columns, None where they have none.
+    ``n_rows`` is the number of units: of rows, or of persons, who have at most ``most_rows`` rows each, as far as is
+    public. ``unit`` is the name of what is protected. Rows may be ``weighted``. ``remote``: rows may be in other
+    processes, as with Dask. ``schema`` tells the columns of a raw table; it is None for a table of numbers. ``names``
+    are the names of the columns, None where they have none.
     """
 
     n_rows: int
@@ -20,6 +22,9 @@ class Facts:
     remote: bool = False
     schema: Schema | None = None
     names: tuple[str, ...] | None = None
+    unit: str = "row"
+    weighted: bool = False
+    most_rows: int = 1
 
     @property
     def n_scores(self) -> int | None:
@@ -39,3 +44,4 @@ class Unknown:
         raise UnknownFact("the numbers of rows and classes, the columns, and where rows are, are not known yet")
 
     n_rows = n_features = n_classes = remote = n_scores = schema = names = property(_refuse)
+    unit = weighted = most_rows = property(_refuse)

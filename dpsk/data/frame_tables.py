@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Integers
-from .arrays import require_rows
-from .dask import Check, DaskRows, DaskTable, checked_block
+from .arrays import ArrayRows, require_rows
+from .dask import Check, DaskRows, DaskTable, Own, checked_block
 from .features import Features
 from .fields import Bags, Field, Found, FrameChunk, Named, StoredKeys, Values, Words
 from .frames import frame_of
@@ -138,16 +138,19 @@ class FrameTable(Table):
 
     def rows(self, how: RowMap) -> ChunkRows:
         """Return the features of the rows on their grid; a block is forgotten when it was rounded."""
-        features = self._blocks.features(how)
+        features, weights = self._blocks.features(how), self._weights(self._labels, how)
         if self._on_disk:
-            return StoredRows(features, self._labels, how, on_disk=True)
+            return StoredRows(features, self._labels, how, weights, on_disk=True)
         held, width = list[Chunk](), 0
-        for start, rows in rounded(features, self._labels, how):
+        for start, rows in rounded(features, self._labels, how, weights):
             width = rows.n_features
             for chunk in rows._chunks():
                 chunk.first += start
                 held.append(chunk)
-        return ChunkRows(lambda: held, how.of_shape(len(self._labels), width))
+        return ChunkRows(lambda: held, how.of_shape(len(self._labels), width), weights)
+
+    def outcomes(self, how: RowMap) -> ArrayRows:
+        return self._outcomes(self._labels, how)
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +178,7 @@ class DaskFrameTable(DaskTable):
 
     def rows(self, how: RowMap) -> DaskRows:
         width = features_of(how).n_features
-        return self._made(_grid_rows_of_block, how.of_shape(self.facts.n_rows, width), self.classes, how)
+        return self._on_grid(_grid_rows_of_block, width, how)
 
 
 def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> ChunkRows:
@@ -183,6 +186,9 @@ def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> 
     return block.read().raw()
 
 
-def _grid_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int], classes: Any, how: RowMap) -> StoredRows:
+def _grid_rows_of_block(
+    check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own, classes: Any, how: RowMap
+) -> StoredRows:
     block, y = checked_block(check, X, y, shape)
-    return StoredRows(block.read().features(how), as_labels(classes, y), how, on_disk=False)
+    labels = as_labels(classes, y)
+    return StoredRows(block.read().features(how), labels, how, own.weights(labels, how), on_disk=False)

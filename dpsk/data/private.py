@@ -25,6 +25,7 @@ from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent
 from .ahead import Batches
 from .rows import Rows
+from .weights import finer_sensitivity, kept_bits, on_finer_grid
 
 
 class Statistic(ABC):
@@ -61,7 +62,11 @@ class Query(Statistic):
 
     @abstractmethod
     def __call__(self, chunk: Any) -> Integers:
-        """Return the sum over the rows of one chunk: a Chunk, or a RawChunk for data in the user's units."""
+        """Return the sum over the rows of one chunk: a Chunk, or a RawChunk for data in the user's units.
+
+        Where rows have weights, it is the sum of the same integers times these, in two parts
+        (:mod:`dpsk.data.weights`).
+        """
 
 
 class NoisyQuery(ABC):
@@ -176,7 +181,7 @@ class SealedRows(ABC):
 
     @property
     def n_rows(self) -> float:
-        """The number of rows that a sum is over."""
+        """The number of rows that a sum is over, or of persons, or what all rows weigh together, as far as is known."""
         return self._rows.n_rows
 
     @property
@@ -205,7 +210,12 @@ class SealedRows(ABC):
             self._evaluations[query.label] = done + query.evaluations * self._part
         if contents.dtype != np.int64:
             raise TypeError(f"{query.label!r} returned {contents.dtype} where 64-bit integers were promised")
-        return Sealed(contents, self, query.unit, query.sensitivity(self.adjacency), query.label)
+        unit, sensitivity = query.unit, query.sensitivity(self.adjacency)
+        if isinstance(query, Query) and self._rows.public.weighted:
+            bits = kept_bits(sensitivity)
+            contents, unit = on_finer_grid(contents, bits), math.ldexp(unit, -bits)
+            sensitivity = finer_sensitivity(sensitivity, bits, contents.size)
+        return Sealed(contents, self, unit, sensitivity, query.label)
 
     def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
         """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.
@@ -264,13 +274,21 @@ class PrivateData(SealedRows):
 
     _measured = Statistic
 
-    def __init__(self, rows: Rows, ledger: Ledger, bits: Bits, *, adjacency: str = "zero-out") -> None:
+    def __init__(
+        self, rows: Rows, ledger: Ledger, bits: Bits, *, adjacency: str = "zero-out", weight: float | None = None
+    ) -> None:
         super().__init__(rows, ledger, bits, Adjacency(adjacency))
-        self._order = np.zeros(0, dtype=np.int64)  # rows that the coming batches will hold
+        self._order = np.zeros(0, dtype=np.int64)  # units that the coming batches will hold
+        self._weight = rows.n_rows if weight is None else weight
 
     @property
-    def n_rows(self) -> int:
-        """The number of rows that a sum is over."""
+    def n_rows(self) -> float:
+        """The number of rows that a sum is over, or of persons, or what all rows weigh together, as far as is known."""
+        return self._weight
+
+    @property
+    def n_units(self) -> int:
+        """The number of rows, or of persons: more than that all rows cannot weigh together."""
         return self._rows.n_rows
 
     @property
@@ -313,21 +331,23 @@ class PrivateData(SealedRows):
     def batch(self, size: int | None) -> PrivateData:
         """Return some of the rows behind the same door, with the same budget; all of them if ``size`` is None.
 
-        Batches follow a random order of the rows that is drawn without regard to their contents; when too few are
-        left of it a new order begins. A release on a batch costs as much as on all rows: nothing is claimed for
-        the sampling.
+        A batch holds so many rows, or all rows of so many persons. Batches follow a random order of these that is drawn
+        without regard to their contents; when too few are left of it a new order begins. A release on a batch costs as
+        much as on all rows: nothing is claimed for the sampling.
         """
         if size is None:
             return self
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"size={size!r} must be None or an integer >= 1")
-        if size >= self.n_rows:
+        if size >= self.n_units:
             return self
         if len(self._order) < size:
-            self._order = permutation(self._rows.n_rows, self._bits)
+            self._order = permutation(self.n_units, self._bits)
         chosen, self._order = self._order[:size], self._order[size:]
-        batch = PrivateData(self._rows.subset(chosen), self._ledger, self._bits, adjacency=self.adjacency)
-        return batch._counted_with(self, size / self.n_rows)
+        rows, part = self._rows.subset(chosen), size / self.n_units
+        weight = size if self._weight == self.n_units else self._weight * part
+        batch = PrivateData(rows, self._ledger, self._bits, adjacency=self.adjacency, weight=weight)
+        return batch._counted_with(self, part)
 
     def subsample(self, sampling: Sampling, mechanisms: Sequence[Mechanism], label: str) -> Batch:
         """Pay for ``mechanisms`` on a fresh secret batch, all together, then hand it out.
@@ -342,11 +362,12 @@ class PrivateData(SealedRows):
                 f"adjacency={self.adjacency.value!r} cannot be combined with Poisson sampling: no theorem covers it. "
                 "Use sampling without replacement, or adjacency='zero-out'"
             )
-        expected = sampling.rate * self.n_rows
+        size = sampling.rate * self.n_units
         if not poisson:  # never more than the rate says, but for the rounding of both: prices cover 50 times as much
-            expected = math.floor(expected * (1 + 2.0**-50))
-        if not expected:
-            raise ValueError(f"a batch of {sampling.rate!r} of {self.n_rows} rows holds none: raise the rate")
+            size = math.floor(size * (1 + 2.0**-50))
+        if not size:
+            raise ValueError(f"a batch of {sampling.rate!r} of {self.n_units} rows holds none: raise the rate")
+        expected = float(size) if self._weight == self.n_units else self._weight * size / self.n_units
         mechanisms = list(mechanisms)
         if not all(isinstance(mechanism, Mechanism) for mechanism in mechanisms):
             raise TypeError("subsample takes mechanisms: noise inside a computation is proved for all rows only")
@@ -356,10 +377,10 @@ class PrivateData(SealedRows):
         if sampled and poisson:
             rows = self._batches.poisson(sampling.rate)
         elif sampled:
-            rows = self._batches.without_replacement(int(expected))
+            rows = self._batches.without_replacement(int(size))
             adjacency = Adjacency.REPLACE  # the place of a row that leaves is taken by another
-        batch = Batch(rows, self._ledger, self._bits, adjacency, costs, float(expected), turn)
-        return batch._counted_with(self, expected / self.n_rows)
+        batch = Batch(rows, self._ledger, self._bits, adjacency, costs, expected, turn)
+        return batch._counted_with(self, size / self.n_units)
 
     @cached_property
     def _batches(self) -> Batches:
@@ -442,9 +463,9 @@ class Door:
     def __init__(self, ledger: Ledger, bits: Bits, adjacency: str) -> None:
         self._ledger, self._bits, self._adjacency = ledger, bits, Adjacency(adjacency)
 
-    def open(self, rows: Rows) -> PrivateData:
-        """Return these rows behind the door."""
-        return PrivateData(rows, self._ledger, self._bits, adjacency=self._adjacency)
+    def open(self, rows: Rows, *, weight: float | None = None) -> PrivateData:
+        """Return these rows behind the door; ``weight`` is what they weigh together, where that was released."""
+        return PrivateData(rows, self._ledger, self._bits, adjacency=self._adjacency, weight=weight)
 
     def report(self, *, complete: bool = True) -> PrivacySpent:
         """Return the guarantee and what was released so far, as frozen plain data."""

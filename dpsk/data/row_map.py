@@ -21,7 +21,7 @@ class PublicShape:
     ``n_parameters`` is the number of weights per class: the columns, and one more with an intercept. ``norm_range``
     says between what norms typical rows lie, as far as public facts tell; it is not a promise. ``column_bounds`` are
     powers of two that bound the columns, the constant's included, if all rows have one scale. ``n_classes`` is None for
-    labels -1/+1.
+    labels -1/+1. Where rows are ``weighted``, ``n_rows`` is the number of units: all weights add up to at most that.
     """
 
     n_rows: int
@@ -30,6 +30,7 @@ class PublicShape:
     norm_range: tuple[float, float]
     column_bounds: Floats | None = None
     n_classes: int | None = None
+    weighted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,8 @@ class RowMap:
     l2 norm (without that column) is above ``data_norm`` are scaled down to it, each on its own. With ``columns``, a map
     of the entries, all rows share one scale, and ``data_norm`` is not used. ``row_major`` keeps dense data row by row,
     so that batches are drawn several times faster, and not column by column, with products some percent faster.
-    ``features`` turn the fields of a raw table into columns first.
+    ``features`` turn the fields of a raw table into columns first. ``class_shares`` are the weights of classes, in
+    [0, 1], and ``weight_bound`` is what weights of rows are cut off at and divided by; without them there are none.
     """
 
     n_classes: int | None = None
@@ -49,6 +51,8 @@ class RowMap:
     columns: Columns | None = None
     row_major: bool = False
     features: Features | None = None
+    class_shares: tuple[float, ...] | None = None
+    weight_bound: float | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None and not 0 < self.data_norm < LARGEST_ENTRY:

@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats, Integers
 from .grid import UNIT_BITS
+from .persons import Persons
 from .row_map import PublicShape
+from .weights import MOST_ROWS, Weights, joined, products
 
 Labels: TypeAlias = NDArray[Any]
 Matrix: TypeAlias = Any  # a dense array or a CSR matrix: what both sides of the products below accept
@@ -84,6 +86,7 @@ class Chunk:
     constant), never rounded down and never 0. ``constant`` is the intercept column, None where no intercept is fitted;
     ``offset`` is the same for all rows, None where it is zero or was subtracted already. ``first`` is the position of
     the first row among all rows, for kernels that know something about each; chunks of a subset have none: -1.
+    ``weights`` are what rows count, in steps of 2^-SHARE_BITS; None where each counts fully.
     """
 
     units: Matrix
@@ -95,6 +98,7 @@ class Chunk:
     memory: Memory = field(default_factory=Memory)
     offset: Floats | None = None
     first: int = -1
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         self.largest_scale = float(self.scale.max(initial=0.0))
@@ -109,9 +113,9 @@ class Chunk:
 
     def part(self, rows: slice) -> Chunk:
         """Return a chunk of neighbours, without memory: a view of dense rows, which costs nothing."""
-        constant = None if self.constant is None else self.constant[rows]
+        constant, weights = (None if some is None else some[rows] for some in (self.constant, self.weights))
         units, scale, norm, y = self.units[rows], self.scale[rows], self.norm[rows], self.y[rows]
-        return Chunk(units, constant, scale, norm, y, self.n_classes, offset=self.offset)
+        return Chunk(units, constant, scale, norm, y, self.n_classes, offset=self.offset, weights=weights)
 
     def take(self, indices: Integers) -> Chunk:
         """Return a chunk of these rows, without memory."""
@@ -119,15 +123,17 @@ class Chunk:
             units = self.units[indices] if sp.issparse(self.units) else self.units.take(indices, axis=0)
         else:  # column by column: NumPy would turn all rows into a copy that lies row by row first
             units = self.units.T.take(indices, axis=1).T
-        scale, norm, y, *constant = np.ascontiguousarray(self._facts.take(indices, axis=0).T)
+        scale, norm, y, *others = np.ascontiguousarray(self._facts.take(indices, axis=0).T)
+        constant = None if self.constant is None else others[0]
+        weights = None if self.weights is None else others[-1]
         y = y.astype(self.y.dtype)
-        return Chunk(units, constant[0] if constant else None, scale, norm, y, self.n_classes, offset=self.offset)
+        return Chunk(units, constant, scale, norm, y, self.n_classes, offset=self.offset, weights=weights)
 
     @cached_property
     def _facts(self) -> Floats:
         """Scale, norm and other numbers of each row, next to each other: a draw of rows reads memory once."""
-        constant = () if self.constant is None else (self.constant,)
-        return np.stack([self.scale, self.norm, self.y, *constant], axis=1)
+        others = [some for some in (self.constant, self.weights) if some is not None]
+        return np.stack([self.scale, self.norm, self.y, *others], axis=1)
 
     @staticmethod
     def joined(parts: list[Chunk]) -> Chunk:
@@ -137,6 +143,7 @@ class Chunk:
             raise ValueError("dense and sparse rows cannot be joined")
         units = [part.units for part in parts]
         constants = [part.constant for part in parts if part.constant is not None]
+        weights = [part.weights for part in parts if part.weights is not None]
         return Chunk(
             sp.vstack(units, format="csr") if one.sparse else np.concatenate(units),
             np.concatenate(constants) if constants else None,
@@ -145,6 +152,7 @@ class Chunk:
             np.concatenate([part.y for part in parts]),
             one.n_classes,
             offset=one.offset,
+            weights=np.concatenate(weights) if weights else None,
         )
 
     @property
@@ -184,7 +192,7 @@ class Chunk:
             squares = steps * 2.0**-UNIT_BITS
             norm2 = np.einsum("ij,ij->i", steps, steps)
         norm = np.sqrt(np.maximum(norm2, 1)) * (2.0**-UNIT_BITS * (1 + 2.0**-40))
-        return Chunk(squares, None, self.scale, norm, self.y, self.n_classes)
+        return Chunk(squares, None, self.scale, norm, self.y, self.n_classes, weights=self.weights)
 
     def scores(self, w: Floats) -> Floats:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
@@ -221,6 +229,15 @@ class Chunk:
         total: Integers = (sums * 2.0**UNIT_BITS).astype(np.int64)
         return total
 
+    def weighed(self, residuals: Floats) -> Integers:
+        """Return the same with each row times its weight, in two parts; or that without weights, if there are none."""
+        if self.weights is None:
+            return self.total(residuals)
+        if len(self) > MOST_ROWS:
+            raise ValueError(f"{len(self)} rows with weights cannot be added at a time: at most {MOST_ROWS} can")
+        high, low = products(residuals, self.weights)
+        return joined(self.total(high), self.total(low))
+
     def _product(self, w: Floats) -> Floats:
         columns = () if self.n_classes is None else (self.n_classes,)
         expected = (self.units.shape[1] + (self.constant is not None), *columns)
@@ -244,12 +261,16 @@ class Chunk:
 
 @dataclass
 class RawChunk:
-    """The non-zero entries of some rows, in the user's units: ``counts[i]`` of them in row i, row after row."""
+    """The non-zero entries of some rows, in the user's units: ``counts[i]`` of them in row i, row after row.
+
+    ``weights`` are what rows count, in steps of 2^-SHARE_BITS; None where each counts fully.
+    """
 
     values: Floats
     columns: Integers
     counts: Integers
     n_features: int
+    weights: Floats | None = None
 
     sparse = True
 
@@ -265,7 +286,8 @@ class RawChunk:
         ends = np.cumsum(self.counts)
         entries = [np.arange(end - count, end) for end, count in zip(ends[indices], self.counts[indices], strict=True)]
         taken = np.concatenate(entries) if entries else np.zeros(0, dtype=np.int64)
-        return RawChunk(self.values[taken], self.columns[taken], self.counts[indices], self.n_features)
+        weights = None if self.weights is None else self.weights[indices]
+        return RawChunk(self.values[taken], self.columns[taken], self.counts[indices], self.n_features, weights)
 
     @staticmethod
     def joined(parts: list[RawChunk]) -> RawChunk:
@@ -273,7 +295,8 @@ class RawChunk:
         values, columns, counts = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "columns", "counts")
         )
-        return RawChunk(values, columns, counts, parts[0].n_features)
+        weights = [part.weights for part in parts if part.weights is not None]
+        return RawChunk(values, columns, counts, parts[0].n_features, np.concatenate(weights) if weights else None)
 
     @property
     def norms(self) -> Floats:
@@ -289,9 +312,12 @@ class Rows(ABC):
 
     public: PublicShape
 
+    persons: Persons | None = None
+    """Whose rows they are; None where each row is protected by itself."""
+
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
+        """The number of units: of rows, or of persons, whose rows count as much as one row together."""
         return self.public.n_rows
 
     @property
@@ -311,9 +337,13 @@ class Rows(ABC):
     def total(self, kernel: Kernel) -> Integers:
         """Return the sum of ``kernel(chunk)`` over all chunks, visited in any order and by any number of threads."""
 
+    def subset(self, units: Integers) -> Rows:
+        """Return some rows by their public position, or all rows of some persons by their number."""
+        return self._some(units if self.persons is None else self.persons.rows_of(units), len(units))
+
     @abstractmethod
-    def subset(self, indices: Integers) -> Rows:
-        """Return some of the rows, by their public position."""
+    def _some(self, indices: Integers, n_units: int) -> Rows:
+        """Return the rows at some positions, which belong to so many units."""
 
 
 class Part(Protocol):
@@ -339,8 +369,12 @@ class ChunkRows(Rows):
     chunks of a pass.
     """
 
-    def __init__(self, parts: Callable[[], Iterable[Part]], public: PublicShape) -> None:
+    def __init__(
+        self, parts: Callable[[], Iterable[Part]], public: PublicShape, weights: Weights | None = None
+    ) -> None:
         self._parts, self.public = parts, public
+        if weights is not None:  # the chunks have them
+            self.public, self.persons = replace(public, n_rows=weights.n_units, weighted=True), weights.persons
 
     def _chunks(self) -> Iterator[Any]:
         return (part.load() for part in self._parts())
@@ -357,7 +391,7 @@ class ChunkRows(Rows):
         total: Integers = sum(sums)
         return total
 
-    def subset(self, indices: Integers) -> ChunkRows:
+    def _some(self, indices: Integers, n_units: int) -> ChunkRows:
         indices = np.sort(indices)
         parts: list[Any] = []
         start = longest = 0
@@ -367,7 +401,7 @@ class ChunkRows(Rows):
                 parts.append(part.take(indices[first:last] - start))
             start, longest = start + len(part), max(longest, len(part))
         taken = list(_joined(parts, longest))
-        return ChunkRows(lambda: taken, replace(self.public, n_rows=len(indices)))
+        return ChunkRows(lambda: taken, replace(self.public, n_rows=n_units))
 
 
 def n_threads() -> int:

@@ -20,6 +20,7 @@ from ..mechanisms.samplers import Integers
 from .arrays import ArrayRows, blocks_of, require_rows
 from .row_map import RowMap
 from .rows import Chunk, ChunkRows, Labels, Matrix, Memory, n_threads
+from .weights import Weights
 
 _ALIGNMENT = 64
 _ELSEWHERE = "Set the environment variable TMPDIR to a folder with more room before Python starts"
@@ -88,6 +89,7 @@ class _Stored:
     def __init__(self, chunk: Chunk, first: int, kept: list[NDArray[Any]], at: slice) -> None:
         self._length, self._shape, self.sparse = len(chunk), chunk.units.shape, chunk.sparse
         self._n_classes, self._offset, self._first = chunk.n_classes, chunk.offset, first
+        self._has_constant, self._has_weights = chunk.constant is not None, chunk.weights is not None
         self._kept, self._at, self._memory = kept, at, Memory()
 
     @staticmethod
@@ -95,8 +97,8 @@ class _Stored:
         """Return what has to be kept of a chunk."""
         units = chunk.units
         parts = [units.data, units.indices, units.indptr] if chunk.sparse else [units]
-        facts = [chunk.scale, chunk.norm, chunk.y] + ([] if chunk.constant is None else [chunk.constant])
-        return [parts[0].astype(np.float32), *parts[1:], *facts]
+        others = [some for some in (chunk.constant, chunk.weights) if some is not None]
+        return [parts[0].astype(np.float32), *parts[1:], chunk.scale, chunk.norm, chunk.y, *others]
 
     def __len__(self) -> int:
         return self._length
@@ -112,9 +114,11 @@ class _Stored:
         facts = arrays[3 if self.sparse else 1 :]
         if indices is not None:
             units, facts, memory, first = units[indices], [fact[indices] for fact in facts], Memory(), -1
-        scale, norm, y, *constant = facts
-        ones = constant[0] if constant else None
-        return Chunk(units.astype(np.float64), ones, scale, norm, y, self._n_classes, memory, self._offset, first)
+        scale, norm, y, *others = facts
+        ones = others[0] if self._has_constant else None
+        weights = others[-1] if self._has_weights else None
+        rows = units.astype(np.float64)
+        return Chunk(rows, ones, scale, norm, y, self._n_classes, memory, self._offset, first, weights)
 
 
 class _Some:
@@ -155,13 +159,21 @@ class StoredRows(ChunkRows):
     take memory. Dense rows always lie side by side: they are written faster so, and multiplied as fast.
     """
 
-    def __init__(self, blocks: Iterable[Matrix], y: Labels, how: RowMap | None = None, *, on_disk: bool) -> None:
+    def __init__(
+        self,
+        blocks: Iterable[Matrix],
+        y: Labels,
+        how: RowMap | None = None,
+        weights: Weights | None = None,
+        *,
+        on_disk: bool,
+    ) -> None:
         require_rows(len(y))
         how = replace(how or RowMap(), row_major=True)
         kept, stored, count, width = list[NDArray[Any]](), list[_Stored](), 0, 0
         with Scratch() if on_disk else nullcontext() as scratch:
             keep = kept.append if scratch is None else scratch.write
-            for start, rows in rounded(blocks, np.asarray(y), how):
+            for start, rows in rounded(blocks, np.asarray(y), how, weights):
                 width = rows.n_features
                 for chunk in rows._chunks():
                     arrays = _Stored.arrays(chunk)
@@ -173,10 +185,12 @@ class StoredRows(ChunkRows):
                 kept.extend(scratch.read())
         if not stored:
             raise ValueError("there are labels, but no blocks of rows")
-        super().__init__(lambda: stored, how.of_shape(len(y), width))
+        super().__init__(lambda: stored, how.of_shape(len(y), width), weights)
 
 
-def rounded(blocks: Iterable[Matrix], y: Labels, how: RowMap) -> Iterator[tuple[int, ArrayRows]]:
+def rounded(
+    blocks: Iterable[Matrix], y: Labels, how: RowMap, weights: Weights | None = None
+) -> Iterator[tuple[int, ArrayRows]]:
     """Yield the position of some rows and these rows on their grid, in order; by as many threads as joblib is told."""
 
     def pieces() -> Iterator[tuple[int, Matrix]]:
@@ -187,7 +201,8 @@ def rounded(blocks: Iterable[Matrix], y: Labels, how: RowMap) -> Iterator[tuple[
             start += block.shape[0]
 
     def on_grid(start: int, X: Matrix) -> tuple[int, ArrayRows]:
-        return start, ArrayRows(X, y[start : start + X.shape[0]], how)
+        rows = slice(start, start + X.shape[0])
+        return start, ArrayRows(X, y[rows], how, weights.part(rows) if weights else None)
 
     jobs = n_threads()
     if jobs == 1:

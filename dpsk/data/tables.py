@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats
@@ -16,6 +17,7 @@ from .row_map import RowMap
 from .rows import Matrix, Rows
 from .schema import Schema
 from .stored import StoredRows
+from .weights import Weights, steps_of
 
 
 class Chunks:
@@ -71,7 +73,8 @@ class Table(ABC):
     """Checked rows and their labels, wherever they are.
 
     ``seen`` are the labels that occur, sorted; ``classes`` lists all that may occur, None for those seen. ``remote``
-    says that the rows are in other processes. ``schema`` tells the columns of a raw table.
+    says that the rows are in other processes. ``schema`` tells the columns of a raw table. ``persons`` tells whose rows
+    they are, if persons are protected, and ``sample_weight`` what each row weighs, if that was given.
     """
 
     persons: Persons | None = None
@@ -91,11 +94,34 @@ class Table(ABC):
 
     @abstractmethod
     def raw(self) -> Rows:
-        """Return the rows in the user's units, without labels."""
+        """Return the rows in the user's units, without labels. They count by persons."""
 
     @abstractmethod
     def rows(self, how: RowMap) -> Rows:
-        """Return the rows on their grid."""
+        """Return the rows on their grid. They count by persons, by classes and by their own weights, if there are."""
+
+    @abstractmethod
+    def outcomes(self, how: RowMap) -> Rows:
+        """Return rows with labels and weights as :meth:`rows` does, and with a single column of zeros."""
+
+    def _of_persons(self) -> Weights | None:
+        """Return the weights that rows have as rows of persons."""
+        return None if self.persons is None else Weights(self.persons.weights, self.persons)
+
+    def _weights(self, labels: NDArray[Any], how: RowMap) -> Weights | None:
+        """Return the weights of all rows under this map."""
+        steps = steps_of(labels, how, None if self.persons is None else self.persons.weights, self.sample_weight)
+        return None if steps is None else Weights(steps, self.persons)
+
+    def _outcomes(self, labels: NDArray[Any], how: RowMap) -> ArrayRows:
+        """Return :meth:`outcomes` of labels in memory."""
+        return outcome_rows(labels, how, self._weights(labels, how))
+
+
+def outcome_rows(labels: NDArray[Any], how: RowMap, weights: Weights | None) -> ArrayRows:
+    """Return rows with these labels and weights, and with a single column of zeros."""
+    alone = RowMap(how.n_classes, fit_intercept=False)
+    return ArrayRows(sp.csr_matrix((len(labels), 1)), labels, alone, weights)
 
 
 class ArrayTable(Table):
@@ -106,10 +132,13 @@ class ArrayTable(Table):
         self.given, self.compact, self.labels = X, Compact.trusted(X), as_labels(self.classes, y)
 
     def raw(self) -> RawRows:
-        return RawRows(self.compact)
+        return RawRows(self.compact, weights=self._of_persons())
 
     def rows(self, how: RowMap) -> ArrayRows:
-        return ArrayRows(self.compact, self.labels, how)
+        return ArrayRows(self.compact, self.labels, how, self._weights(self.labels, how))
+
+    def outcomes(self, how: RowMap) -> ArrayRows:
+        return self._outcomes(self.labels, how)
 
 
 class StoredTable(Table):
@@ -121,7 +150,10 @@ class StoredTable(Table):
         self._blocks, self._labels = blocks, as_labels(self.classes, y)
 
     def raw(self) -> RawRows:
-        return RawRows(*self._blocks)
+        return RawRows(*self._blocks, weights=self._of_persons())
 
     def rows(self, how: RowMap) -> StoredRows:
-        return StoredRows(self._blocks, self._labels, how, on_disk=True)
+        return StoredRows(self._blocks, self._labels, how, self._weights(self._labels, how), on_disk=True)
+
+    def outcomes(self, how: RowMap) -> ArrayRows:
+        return self._outcomes(self._labels, how)

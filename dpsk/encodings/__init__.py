@@ -2,5 +2,6 @@
 
 from .encoding import Encoding
 from .numeric import LinearEncoding
+from .weighting import Weighting
 
-__all__ = ["Encoding", "LinearEncoding"]
+__all__ = ["Encoding", "LinearEncoding", "Weighting"]

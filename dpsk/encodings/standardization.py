@@ -28,7 +28,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     within these. A column of which nothing is seen above the noise gets [-1, 1]: rare entries, as those of a rare
     category, then count as signs. ``through_zero`` asks that every range contains 0.
     """
-    d, n = raw.n_features, raw.n_rows
+    d, n = raw.n_features, raw.n_units
     entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
     mechanism = share_of_noise(raw, RANGE_SHARE)
     magnitudes = Magnitudes(d, entries, norm=mechanism.norm)
@@ -110,7 +110,7 @@ def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Column
 
     ``data`` are rows placed by ``columns``, without an intercept. A variance is not believed below its own noise.
     """
-    d, n = data.n_features, data.n_rows
+    d, n = data.n_features, data.n_units
     query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
     mechanism = share_of_noise(data, MOMENT_SHARE)
     moments = data.release(data.measure(query), mechanism) / n

@@ -107,7 +107,7 @@ class TabularEncoding(Encoding):
             discovery=getattr(raw.currency, "discovery", None),
         )
         counts = raw.draw(look)
-        n, noise = raw.n_rows, look.noise
+        n, noise = raw.n_units, look.noise
         found = [
             counted(field, at, counts[at], edges.get(at), n_knots=schedule.n_knots, n_rows=n, noise=noise)
             for at, field in enumerate(fields)
@@ -152,10 +152,10 @@ def _require_public(found: list[str]) -> None:
 def _schedule(raw: PrivateData, fields: tuple[Field, ...]) -> Schedule:
     """Return the schedule for these data: in mu squared the very one with which :func:`currency_for` reckoned."""
     if isinstance(raw.currency, GaussianDP):
-        return Schedule.of(raw.budget.limit, raw.n_rows, len(fields), raw.adjacency)
+        return Schedule.of(raw.budget.limit, raw.n_units, len(fields), raw.adjacency)
     sensitivity = joint_sensitivity(list(map(most_of, fields)), raw.adjacency)
     noise = deviation(share_of_noise(raw, 1.0), sensitivity) * SignedMagnitudes.unit
-    return Schedule(raw.n_rows / noise, raw.n_rows)
+    return Schedule(raw.n_units / noise, raw.n_units)
 
 
 def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:
@@ -174,7 +174,7 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
         noise = deviation(mechanism, query.sensitivity(raw.adjacency)) * query.unit
         for at, line in zip(unknown, counts, strict=True):
             numbers, zero, none = line[:-1], line[len(query.ends)], line[-1]
-            mass = filled(query.edges(), numbers, noise, raw.n_rows - zero - none)
+            mass = filled(query.edges(), numbers, noise, raw.n_units - zero - none)
             edges[at] = even_bins(query.edges(), mass, BINS)
     closer = JointHistogram(
         quantities, edges, mechanism=share_of_noise(raw, schedule.share * schedule.closer), adjacency=raw.adjacency

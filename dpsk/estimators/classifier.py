@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, with_callbacks
 from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, row_scores
 from ..data.labels import as_classes
+from ..encodings.weighting import require_class_weight
 from ..mechanisms import bits_for
 from ..mechanisms.samplers import Floats
 from ..privacy.durable import require_room, set_aside
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
-from ..requirements import checked, number, require_number
+from ..requirements import checked, number, require_name, require_number
 from ..solvers import run
 from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
@@ -58,6 +59,16 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         Whether to fit an intercept, which is not penalised.
     classes : array-like or None
         All labels that may occur. None: the labels seen, which are then treated as public.
+    group_column : str or None
+        The name of a column that tells whose row it is. A person is then protected with all rows, however many they
+        are, and counts as one row; the column is no feature. ``fit`` takes ``groups`` instead. None: each row is
+        protected by itself. See docs/persons.md.
+    class_weight : dict, "balanced" or None
+        What rows count by their label; a label that a dict leaves out has 1. "balanced" gives all classes the same
+        weight together. A small part of the budget then pays for a count of the classes.
+    weight_bound : float or None
+        The public bound of ``sample_weight``: larger weights count as this one. It must not be taken from the data.
+        None: 1.0, with a warning where there are such weights.
     adjacency : {"zero-out", "replace"}
         Which data sets are neighbours: they differ by one row that leaves every sum, or by one row that is replaced.
         The latter needs about twice the noise.
@@ -83,6 +94,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     privacy_spent_ : PrivacySpent
         The guarantee (fixed before the fit) and the releases that were made under it. ``privacy_spent_.statement()`` is
         a paragraph for a report. A fit that ends in an error after a release leaves only this attribute.
+    class_weight_ : ndarray of shape (n_classes,)
+        The weights of classes; "balanced" ones follow from a noisy count. Only where ``class_weight`` is given.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,), if X had string column names
     """
@@ -92,6 +105,9 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     alpha: float = number(1e-4)
     fit_intercept: bool = True
     classes: Any = checked(None, lambda name, value: as_classes(value))
+    group_column: str | None = checked(None, require_name)
+    class_weight: Any = checked(None, require_class_weight)
+    weight_bound: float | None = number(None, open_low=True)
     adjacency: str = checked("zero-out", lambda name, value: Adjacency(value))
     ledger: Any = None
     random_state: int | None = checked(None, lambda name, value: bits_for(value))
@@ -125,7 +141,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         """
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None, **unsupported: Any) -> Self:
         """Fit the model within its privacy budget.
 
         Parameters
@@ -137,8 +153,14 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         y : array-like of shape (n_samples,)
             Class labels; a Dask array or Series beside one of Dask; None for chunks that hold their labels. Their set
             is treated as public; pass ``classes`` to fix it beforehand.
+        sample_weight : array-like of shape (n_samples,), or None
+            What each row counts, from 0 (what is negative counts as 0) to ``weight_bound``. Weights are private, like
+            rows. A weight must depend on the rows of its own person only: weights from boosting, from fitted
+            propensities or from counts of classes depend on other rows, and void the guarantee.
+        groups : array-like of shape (n_samples,), or None
+            Whose row it is: equal entries are one person, and so are all missing ones. See ``group_column``.
         **unsupported
-            Anything else, ``sample_weight`` included, is refused with a reason unless it is None.
+            Anything else is refused with a reason unless it is None.
 
         Returns
         -------
@@ -156,11 +178,22 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         try:
             with accounted(self) as account:
-                table = open_table(self, X, y, asked.classes, in_memory=exact, columns=asked.columns)
+                table = open_table(
+                    self,
+                    X,
+                    y,
+                    asked.classes,
+                    in_memory=exact,
+                    columns=asked.columns,
+                    group_column=asked.group_column,
+                    groups=groups,
+                    sample_weight=sample_weight,
+                )
                 plan = plan_of(asked, table.facts)
+                plan.weighting.require(table.classes)
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
-                self._warn(doubts(plan, table.facts))
+                self._warn((*doubts(plan, table.facts), *(() if exact else plan.weighting.doubts(table))))
                 with set_aside(ledger, plan.budget, **promise) as reserved:
                     account.door = None if reserved is None else Door(reserved, bits, adjacency)
                     self._carry_out(plan, table, account.door, asked)
@@ -182,18 +215,23 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if door is None:
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
-            result = minimise(table, objective, how)
+            result = minimise(table, objective, how, plan.weighting)
             report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency)
+            of_classes = None
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
-            data = door.open(table.rows(how))
-            objective = plan.objective.on(data.n_parameters, facts.n_classes)
+            weighed = plan.weighting.learned(door, table, how)
+            how, of_classes = weighed.how, weighed.of_classes
+            data = door.open(table.rows(how), weight=weighed.weight)
+            objective = plan.objective.on(data.n_parameters, facts.n_classes).of_weighed(weighed.multiple)
             result = run(plan.solver, data, objective, progress.observer(data, how))
             columns = () if facts.schema is None else facts.schema.words
             report, evaluations = replace(door.report(), columns=columns), data.evaluations
         self._warn(result.diagnostics.doubts, deeper=1)
         fitted = progress.attributes(result.w, how)
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}
+        if of_classes is not None:
+            shown["class_weight_"] = of_classes
         for name, value in {**shown, **fitted, "privacy_spent_": report, "evaluations_": evaluations}.items():
             setattr(self, name, value)
         progress.end(fitted)

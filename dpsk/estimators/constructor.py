@@ -6,10 +6,6 @@ from functools import wraps
 from typing import Any
 
 _NOT_TAKEN = {
-    "sample_weight": "sample_weight is not supported: weights change how much one row can move a sum, and with it the "
-    "privacy guarantee. Leave it out, or resample the rows beforehand by a rule that does not look at the data",
-    "class_weight": "class_weight is not supported: weights change how much one row can move a sum, and with it the "
-    "privacy guarantee. Leave it out; where classes are rare, choose a threshold for decision_function instead",
     "C": "C is not supported: give alpha, which is 1 / (C * n_samples)",
 }
 
@@ -39,7 +35,7 @@ def refuse_unsupported(given: dict[str, Any]) -> None:
     given = {name: value for name, value in given.items() if value is not None}
     for name, remedy in _NOT_TAKEN.items():
         if name in given:
-            raise (ValueError if name == "sample_weight" else TypeError)(remedy)
+            raise TypeError(remedy)
     if given:
         names = ", ".join(sorted(given))
-        raise TypeError(f"fit got unexpected arguments: {names}. It takes X and y, and nothing else")
+        raise TypeError(f"fit got unexpected arguments: {names}. It takes X, y, sample_weight and groups")

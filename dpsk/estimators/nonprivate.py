@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data import ArrayTable, RowMap, Table
+from ..encodings import Weighting
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..solvers import Diagnostics, Result
@@ -18,7 +19,7 @@ from ..solvers import Diagnostics, Result
 _TOLERANCE = 1e-9
 
 
-def minimise(table: Table, objective: LinearObjective, how: RowMap) -> Result:
+def minimise(table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting) -> Result:
     """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2, with a free intercept, on rows as they are.
 
     L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root mean square, so that
@@ -28,10 +29,10 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap) -> Result:
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
     X: Any = table.given
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
-    n, d = X.shape
+    (rows, d), n, weights = X.shape, table.facts.n_rows, weighting.exact(table, y)
     X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
-    scale = 1 / np.sqrt(np.where(squares > 0, squares / n, 1.0))
+    scale = 1 / np.sqrt(np.where(squares > 0, squares / rows, 1.0))
     if fit_intercept:
         scale = np.append(scale, 1.0)
     columns = () if loss.n_classes is None else (loss.n_classes,)
@@ -46,7 +47,14 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap) -> Result:
         z: Floats = np.asarray(X @ w[:d]) + (w[d] if fit_intercept else 0.0)
         return z
 
+    def weighed(of_rows: Floats) -> Floats:
+        if weights is None:
+            return of_rows
+        product: Floats = of_rows * (weights if of_rows.ndim == 1 else weights[:, None])
+        return product
+
     def back(residuals: Floats) -> Floats:
+        residuals = weighed(residuals)
         sums = np.asarray(X.T @ residuals)
         if fit_intercept:
             sums = np.concatenate([sums, residuals.sum(axis=0)[None]])
@@ -55,7 +63,7 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap) -> Result:
 
     def value_and_gradient(flat: Floats) -> tuple[float, Floats]:
         at, z = flat.reshape(shape), scores(flat)
-        value = float(loss.value(z, y).mean() + (ridge * at * at).sum() / 2)
+        value = float(weighed(loss.value(z, y)).sum() / n + (ridge * at * at).sum() / 2)
         return value, (back(loss.derivative(z, y)) + ridge * at).ravel()
 
     def curvature(flat: Floats, direction: Floats) -> Floats:

@@ -9,7 +9,18 @@ from .raw_tables import open_raw_table, raw_blocks
 from .validation import dask_table, is_mapped, names_of, stored_table, validated, validated_rows
 
 
-def open_table(estimator: Any, X: Any, y: Any, classes: Any, *, in_memory: bool = False, columns: Any = None) -> Table:
+def open_table(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    classes: Any,
+    *,
+    in_memory: bool = False,
+    columns: Any = None,
+    group_column: str | None = None,
+    groups: Any = None,
+    sample_weight: Any = None,
+) -> Table:
     """Return the data, checked once, wherever they are.
 
     ``in_memory`` asks for rows in memory. ``columns`` is None for a table of numbers; for a raw table it says what

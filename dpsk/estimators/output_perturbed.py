@@ -133,6 +133,11 @@ class OutputPerturbed(WithExactModel):
         """Return the kind of sum that is minimised."""
         if self.objective == "erm":
             return RegularizedSum
+        if self.objective == "tilted" and self.class_weight is not None:
+            raise ValueError(
+                f"class_weight={self.class_weight!r} cannot be combined with objective='tilted': what a tilted row "
+                "weighs depends on all others, and no theorem covers weights beside that. Use objective='erm'"
+            )
         if is_exact(self):
             raise ValueError(
                 f"epsilon=inf with objective={self.objective!r}: the exact model is for objective='erm'. A large "

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, cast
 
 from ..data import Facts, Unknown
-from ..encodings import Encoding
+from ..encodings import Encoding, Weighting
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import Budget, conversions
@@ -32,12 +32,15 @@ class Plan:
         How a table becomes numbers on a grid.
     budget : Budget or None
         The cap of the fit and what it is kept in; None for the exact model, which is not private.
+    weighting : Weighting
+        What rows count, by their class and by weights of their own.
     """
 
     solver: Solver
     objective: Linear
     encoding: Encoding
     budget: Budget | None
+    weighting: Weighting = field(default_factory=Weighting)
 
     def __post_init__(self) -> None:
         wanted: dict[str, Any] = {"solver": Solver, "objective": Linear, "encoding": Encoding, "budget": Budget | None}
@@ -98,7 +101,7 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
         if getattr(estimator, column, None) is not None and not hasattr(plan.encoding, column):
             value, kind = getattr(estimator, column), type(plan.encoding).__name__
             raise ValueError(f"{column}={value!r} has no effect in {name}: {kind} has no such field. Leave it at None")
-    return plan
+    return replace(plan, weighting=with_parameters_of(estimator, Weighting))
 
 
 def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class LinearObjective:
     def n_weights(self) -> int:
         """How many weights there are."""
         return math.prod(self.shape)
+
+    def of_weighed(self, multiple: float) -> "LinearObjective":
+        """Return the objective whose losses were divided by ``multiple``: the penalty is, too."""
+        return replace(self, penalty=self.penalty.divided(multiple))
 
     def start(self) -> Floats:
         """Return where descent starts: weights of zero, which are public."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..data.grid import check_clip, power_of_two_above
 from ..data.private import Query
 from ..data.rows import Chunk
+from ..data.weights import joined, products
 from ..losses import Loss, MarginLoss, check_weights, sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
@@ -76,8 +77,8 @@ class ArmijoGains(Query):
         return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf)
 
     def __call__(self, chunk: Chunk) -> Integers:
-        gain = self._gain(chunk)
-        sums = np.zeros(len(self.lengths), dtype=np.int64)
+        gain, weights = self._gain(chunk), chunk.weights
+        sums = np.zeros(len(self.lengths) if weights is None else (2, len(self.lengths)), dtype=np.int64)
         limit = math.floor(self.clip / self.unit)
         for a in range(0, len(chunk), _BLOCK):
             rows = slice(a, a + _BLOCK)
@@ -86,8 +87,11 @@ class ArmijoGains(Query):
                 gains = gain(rows, multiple) * np.float32(1 / scale)
                 np.clip(np.trunc(gains, out=gains), -limit, limit, out=gains)
                 gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
-                sums[j] += int(gains.sum(dtype=np.float64))
-        return sums
+                if weights is None:
+                    sums[j] += int(gains.sum(dtype=np.float64))
+                else:
+                    sums[:, j] += [int(part.sum()) for part in products(gains.astype(np.float64), weights[rows])]
+        return sums if weights is None else joined(*sums)
 
     def _gain(self, chunk: Chunk) -> Gain:
         """Return the function that gives what some rows gain by some multiple of the direction."""

@@ -56,4 +56,4 @@ class GradientSum(Query):
         unknown = np.isnan(residuals)
         if unknown.any():  # whatever a loss returns, the bound holds
             residuals[unknown] = 0
-        return chunk.total(np.trunc(residuals))
+        return chunk.weighed(np.trunc(residuals))

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ..data.grid import check_clip, octaves, power_of_two_above, weights_on_grid
+from ..data.grid import SHARE_BITS, check_clip, octaves, power_of_two_above, weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk
+from ..data.weights import ONE, joined
 from ..losses import Loss, MarginLoss, OneVsRest, check_weights, sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
@@ -16,23 +17,39 @@ from ..privacy.neighbours import Adjacency
 _ROW_BITS = 12  # rows are rounded in units of 2^-12 to 2^-11 of their own norm
 _TOTAL_BITS = 36  # of what a row adds at most: blocks of 2^17 rows are exact in float64, 2^26 rows in 64-bit integers
 _BLOCK = 4096
+_WEIGHTED_BLOCK = 512  # lower parts of weighted integers are below 2^20, and entries of rows are at most 2^12
 
 Block = tuple[Floats, Iterable[Floats]]
 
 
 def weighted_products(chunk: Chunk, n_sums: int, block_of: Callable[[slice], Block]) -> Integers:
-    """Return, for each of ``n_sums`` vectors of integer weights, the sum over rows of weight * row row^T.
+    """Return, for each of ``n_sums`` vectors of integer factors, the sum over rows of factor * row row^T.
 
-    ``block_of`` returns some rows as integers, and their weights. The caller ensures that every entry of a block of
+    ``block_of`` returns some rows as integers, and their factors. The caller ensures that every entry of a block of
     4,096 rows stays below 2^53, so that BLAS adds them exactly in any order.
     """
     p = chunk.units.shape[1] + (chunk.constant is not None)
     total = np.zeros((n_sums, p, p), dtype=np.int64)
     for a in range(0, len(chunk), _BLOCK):
-        block, weights = block_of(slice(a, a + _BLOCK))
-        for k, weight in enumerate(weights):
-            total[k] += ((block.T * weight) @ block).astype(np.int64)
+        block, factors = block_of(slice(a, a + _BLOCK))
+        for k, factor in enumerate(factors):
+            total[k] += ((block.T * factor) @ block).astype(np.int64)
     return total
+
+
+def weighed_products(chunk: Chunk, weights: Floats, n_sums: int, block_of: Callable[[slice], Block]) -> Integers:
+    """Return the same sums with each row times its weight, in two parts. Rows are integers up to 2^12."""
+    p = chunk.units.shape[1] + (chunk.constant is not None)
+    total = np.zeros((2, n_sums, p, p), dtype=np.int64)
+    for a in range(0, len(chunk), _WEIGHTED_BLOCK):
+        rows = slice(a, a + _WEIGHTED_BLOCK)
+        block, factors = block_of(rows)
+        steps = weights[rows].astype(np.int64)
+        for k, factor in enumerate(factors):
+            product = factor.astype(np.int64) * steps  # of 37 bits and 20
+            total[0, k] += ((block.T * (product >> SHARE_BITS)) @ block).astype(np.int64)
+            total[1, k] += ((block.T * (product & (ONE - 1))) @ block).astype(np.int64)
+    return joined(*total)
 
 
 class HessianSum(Query):
@@ -109,8 +126,11 @@ class HessianSum(Query):
                 weights *= np.minimum(1.0, above / np.maximum(norm, 1e-300)[:, None])
             return block, np.rint(weights).T
 
-        total = weighted_products(chunk, n_blocks, block_of)
-        return total if self.loss.n_classes is not None else total[0]
+        if chunk.weights is None:
+            total = weighted_products(chunk, n_blocks, block_of)
+        else:
+            total = weighed_products(chunk, chunk.weights, n_blocks, block_of)
+        return total if self.loss.n_classes is not None else total[..., 0, :, :]
 
     def _curvatures(self, chunk: Chunk) -> Floats:
         """Return the second derivatives of every row's part of each block."""

@@ -8,6 +8,7 @@ import numpy as np
 from ..data.grid import octaves
 from ..data.private import Query
 from ..data.rows import Chunk, RawChunk
+from ..data.weights import counts, in_parts
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
@@ -42,7 +43,7 @@ class RowNorms(Query):
         quarter = np.searchsorted(_QUARTERS, mantissa)
         bins = 4 * (exponent.astype(np.int64) - 1 - self.lowest) + quarter + 1
         bins[chunk.norms == 0] = 0
-        return np.bincount(np.clip(bins, 0, len(self.norms) - 1), minlength=len(self.norms)).astype(np.int64)
+        return counts(np.clip(bins, 0, len(self.norms) - 1), chunk.weights, len(self.norms))
 
 
 class EntryCounts(Query):
@@ -92,11 +93,14 @@ class EntryCounts(Query):
         cells = np.clip(self.bins(chunk.values, chunk.columns), 0, self.n_bins - 1)
         cells += chunk.columns.astype(np.int64) * self.n_bins
         size = self.n_features * self.n_bins
+        if chunk.weights is not None:
+            weighed = np.bincount(cells, np.repeat(weight * chunk.weights, chunk.counts), minlength=size)
+            return in_parts(weighed.astype(np.int64)).reshape(2, self.n_features, self.n_bins)
         if len(weight) and weight.min() == weight.max():  # as where no entry is zero: several times faster
-            counts: Any = np.bincount(cells, minlength=size) * weight[0]
+            found: Any = np.bincount(cells, minlength=size) * weight[0]
         else:
-            counts = np.bincount(cells, np.repeat(weight, chunk.counts), minlength=size)
-        in_bins: Integers = counts.astype(np.int64).reshape(self.n_features, self.n_bins)
+            found = np.bincount(cells, np.repeat(weight, chunk.counts), minlength=size)
+        in_bins: Integers = found.astype(np.int64).reshape(self.n_features, self.n_bins)
         return in_bins
 
 
@@ -155,4 +159,6 @@ class Successes(Query):
     def __call__(self, chunk: RawChunk) -> Integers:
         if not isinstance(chunk, RawChunk) or chunk.n_features != 1:
             raise ValueError(f"{self.label} are counted of one column in the user's units, and no others")
-        return np.array([np.count_nonzero(chunk.counts) << _COUNT_BITS], dtype=np.int64)
+        right = np.flatnonzero(chunk.counts)
+        weights = None if chunk.weights is None else chunk.weights[right]
+        return counts(np.zeros(len(right), dtype=np.int64), weights, 1, _COUNT_BITS)

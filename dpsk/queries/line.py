@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk, Line
+from ..data.weights import in_parts
 from ..losses import Loss, MarginLoss, check_weights
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
@@ -68,10 +69,13 @@ class LossesAlong(Query):
         if start.shape != scores[0].shape or step.shape != scores[1].shape:
             raise TypeError(f"{self.loss!r}.margins changed the shape of the scores")
         if start.ndim == 1 and isinstance(self.loss, MarginLoss):
-            return _margin_table(self.loss, self.clip, self.unit).sums(start, step, self._line.multiples)
-        return self._direct_sums(start, step)
+            table = _margin_table(self.loss, self.clip, self.unit)
+            sums = table.sums(start, step, self._line.multiples, chunk.weights)
+        else:
+            sums = self._direct_sums(start, step, chunk.weights)
+        return sums if chunk.weights is None else in_parts(sums)
 
-    def _direct_sums(self, start: Floats, step: Floats) -> Integers:
+    def _direct_sums(self, start: Floats, step: Floats, weights: Floats | None) -> Integers:
         sums = np.zeros(len(self._line.multiples), dtype=np.int64)
         for a in range(0, len(start), _BLOCK):
             rows = slice(a, a + _BLOCK)
@@ -82,7 +86,8 @@ class LossesAlong(Query):
                     raise TypeError(f"{self.loss!r} must return one value per row")
                 # NaN counts as the clip: whatever a loss returns, the bound holds
                 losses = np.where(losses < self.clip, np.maximum(losses, 0), self.clip)
-                sums[j] += int(np.floor(losses / self.unit).sum())
+                values = np.floor(losses / self.unit)
+                sums[j] += int(values.sum() if weights is None else values @ weights[rows])
         return sums
 
 
@@ -134,8 +139,8 @@ class _MarginTable:
     resolution: float
     values: NDArray[np.float32]
 
-    def sums(self, start: Floats, step: Floats, multiples: Floats) -> Integers:
-        """Return the sum of table values at margins ``start + multiple * step``, for each multiple."""
+    def sums(self, start: Floats, step: Floats, multiples: Floats, weights: Floats | None = None) -> Integers:
+        """Return the sum of table values at margins ``start + multiple * step``, times weights, for each multiple."""
         origin = (in_single(start) - np.float32(self.low)) * np.float32(1 / self.resolution) + np.float32(0.5)
         slope = in_single(step) * np.float32(1 / self.resolution)
         factors = in_single(multiples)[:, None]
@@ -152,7 +157,9 @@ class _MarginTable:
             np.clip(at, 0, last, out=at)  # maximum and minimum with a number take seven times as long
             np.copyto(index, at, casting="unsafe")
             np.take(self.values, index, out=found, mode="wrap")  # all are in range; this mode is the fastest
-            if width == _BLOCK:
+            if weights is not None:
+                sums += (found.astype(np.float64) @ weights[a : a + width]).astype(np.int64)  # of 14 bits and 20
+            elif width == _BLOCK:
                 # each run stays below 2^24, so float32 is exact in any order
                 sums += (found.reshape(-1, _RUN) @ ones).reshape(len(multiples), -1).astype(np.int64).sum(axis=1)
             else:

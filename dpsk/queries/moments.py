@@ -47,9 +47,10 @@ class Moments(Query):
         if isinstance(chunk.units, np.ndarray) and len(chunk) > rows:  # a few rows at a time: they stay in cache
             starts = range(0, len(chunk), rows)
             parts = (self(chunk.part(slice(a, a + rows))) for a in starts)
-            return sum(parts, start=np.zeros(2 * self.n_features, dtype=np.int64))
+            total: Integers = sum(parts, start=np.zeros(1, dtype=np.int64))
+            return total
         squares = chunk.squared()
         norm = np.sqrt(np.square(chunk.norm) + np.square(squares.norm)) * (1 + 2.0**-40)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)
         weights = np.trunc(np.minimum(2.0**UNIT_BITS, limit))
-        return np.concatenate([chunk.total(weights), squares.total(weights)])
+        return np.concatenate([chunk.weighed(weights), squares.weighed(weights)], axis=-1)

@@ -1,10 +1,11 @@
-"""Counts of rows by score and label: what probabilities are corrected with."""
+"""Counts of rows by label, and by score and label: what classes weigh, and what probabilities are corrected with."""
 
 import numpy as np
 
 from ..data.grid import weights_on_grid
 from ..data.private import Query
 from ..data.rows import Chunk
+from ..data.weights import counts
 from ..elementwise import exp, log
 from ..losses import sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
@@ -12,6 +13,29 @@ from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
 
 _BITS = 20
+
+
+class ClassCounts(Query):
+    """Counts of rows by label.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.14)
+    A leaving row lowers one count by 1, a replaced row moves 1 from one count to another.
+    """
+
+    label = "class counts"
+    unit = 2.0**-_BITS
+
+    def __init__(self, n_classes: int) -> None:
+        self.n_classes = n_classes
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        return _of_one_cell(adjacency)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        codes = (chunk.y > 0).astype(np.int64) if chunk.n_classes is None else chunk.y
+        return counts(codes, chunk.weights, self.n_classes, _BITS)
 
 
 class Outcomes(Query):
@@ -36,9 +60,7 @@ class Outcomes(Query):
         self.edges = np.array(edges, dtype=np.float64)
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
-        one, parts = 2**_BITS, Adjacency(adjacency).parts
-        l2 = one if parts == 1 else float(np.nextafter(np.sqrt(2) * one, np.inf))
-        return Sensitivity(l1=parts * one, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
+        return _of_one_cell(adjacency)
 
     def __call__(self, chunk: Chunk) -> Integers:
         scores = chunk.scores(self.w)
@@ -49,8 +71,15 @@ class Outcomes(Query):
             scores = log_odds_of_winner(scores)
         n_cells = len(self.edges) - 1
         cell = np.searchsorted(self.edges[1:-1], scores, side="right")
-        counts = np.bincount(line * n_cells + cell, minlength=2 * n_cells)
-        return counts.reshape(2, n_cells).astype(np.int64) << _BITS
+        cells = counts(line * n_cells + cell, chunk.weights, 2 * n_cells, _BITS)
+        return cells.reshape(*cells.shape[:-1], 2, n_cells)
+
+
+def _of_one_cell(adjacency: str) -> Sensitivity:
+    """Return the sensitivity of counts where a row lies in one cell."""
+    one, parts = 2**_BITS, Adjacency(adjacency).parts
+    l2 = one if parts == 1 else float(np.nextafter(np.sqrt(2) * one, np.inf))
+    return Sensitivity(l1=parts * one, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
 
 
 def log_odds_of_winner(scores: Floats) -> Floats:

@@ -55,13 +55,13 @@ class ExponentialSampling(Solver):
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         loss, shape = objective.loss, objective.shape
         longest = typical_norm(data) if self.longest is None else self.longest
-        n, p = data.n_rows, shape[0]
+        n, n_units, p = data.n_rows, data.n_units, shape[0]
         clip = UNBOUNDED * longest
         alpha = objective.penalty.smoothness
         if self.automatic:
-            at_zero = RegularizedSum(loss, n, p, clip, longest, n).at_zero / n
+            at_zero = RegularizedSum(loss, n_units, p, clip, longest, n).at_zero / n_units
             alpha = at_zero / (self.radius or REACH / longest) ** 2
-        minimum = Minimizer(loss, n, p, clip=clip, longest=longest, penalty=alpha * n)
+        minimum = Minimizer(loss, n_units, p, clip=clip, longest=longest, penalty=alpha * n)
         advice = "use mechanism='noise', fewer columns, or a larger alpha (a smaller radius)"
         if self.localized:
             half = data.remaining / 2
@@ -75,7 +75,7 @@ class ExponentialSampling(Solver):
         else:
             farthest = minimum.objective.farthest
             draw = SampledWeights(
-                loss, n, p, longest, alpha * n, data.remaining, ROOM * farthest, farthest, data.adjacency
+                loss, n_units, p, longest, alpha * n, data.remaining, ROOM * farthest, farthest, data.adjacency
             )
             draw.require_hope(advice)
         yield data.draw(draw)

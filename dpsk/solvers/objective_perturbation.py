@@ -63,7 +63,7 @@ class ObjectivePerturbation(Solver):
         price = data.share(solved=True)
         minima = PerturbedMinima(
             loss,
-            data.n_rows,
+            data.n_units,
             shape[0],
             clip=clip,
             longest=longest,

@@ -74,8 +74,8 @@ class OutputPerturbation(Solver):
         loss, shape = objective.loss, objective.shape
         longest = typical_norm(data) if self.longest is None else self.longest
         radius = self.radius or self.reach * (REACH if self.longest is None else REACH_OF_BOUND) / longest
-        n = data.n_rows
-        extent = self.objective(loss, n, shape[0], clip=longest, longest=longest, penalty=n).extent
+        n, n_units = data.n_rows, data.n_units
+        extent = self.objective(loss, n_units, shape[0], clip=longest, longest=longest, penalty=n).extent
         clip = self.gradient_clip or CLIP * slope_at_zero(loss) * extent
         noise: Gaussian | NormGamma
         if isinstance(data.currency, PureDP):
@@ -87,7 +87,7 @@ class OutputPerturbation(Solver):
 
         def wanted(alpha: float) -> float:
             """Return the lambda for the noise that this one leads to."""
-            what = self.objective(loss, n, shape[0], clip=clip, longest=longest, penalty=alpha * n)
+            what = self.objective(loss, n_units, shape[0], clip=clip, longest=longest, penalty=alpha * n)
             part = norm / n * what.moved(data.adjacency) * what.penalty / what.clip
             return strength(what.clip, what.beta, radius, part, n if self.target == "population" else None)
 
@@ -95,7 +95,14 @@ class OutputPerturbation(Solver):
         # the loss is the mean over classes
         alpha = n_problems * objective.penalty.smoothness if self.target is None else consistent(wanted)
         minimum = Minimizer(
-            loss, n, shape[0], clip=clip, longest=longest, penalty=alpha * n, method=self.method, kind=self.objective
+            loss,
+            n_units,
+            shape[0],
+            clip=clip,
+            longest=longest,
+            penalty=alpha * n,
+            method=self.method,
+            kind=self.objective,
         )
         noise.check(minimum.sensitivity(data.adjacency), shape)  # before all the work
         w = data.release(data.measure(minimum), noise)
@@ -124,7 +131,7 @@ def consistent(wanted: Callable[[float], float]) -> float:
     return wanted(high)
 
 
-def strength(lipschitz: float, beta: float, radius: float, part: float, population: int | None = None) -> float:
+def strength(lipschitz: float, beta: float, radius: float, part: float, population: float | None = None) -> float:
     """Return the lambda of Lowy & Razaviyayn (2021), on the mean loss.
 
     Theorems 3.4 and 3.5 for the empirical loss, without smoothness (beta = inf) and with; section 4 for that of the
