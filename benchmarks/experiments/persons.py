@@ -26,12 +26,14 @@ from ..evidence import Gap
 from ..experiment import write
 from ..inside import GaussianDP, gaussian_mu
 from ..table import Folds, Table, markdown, standard_error
-from ..visits import MOST, NAMES, Visits, intraclass_correlation, split_of
+from ..visits import MOST, NAMES, RAW, Visits, intraclass_correlation, split_of
 
 EPSILONS, DELTA = (0.5, 1.0, 4.0), 1e-6
 NO_NOISE, PERSONS = "without noise", "for persons"
 GROUPS, ONE, ROWS = f"for rows, {MOST} together", "for rows, one of each person", "for rows"
 PRIVATE = (PERSONS, GROUPS, ONE, ROWS)
+ALMOST_INFINITE = 10_000.0
+"""The epsilon of ``DPTabularClassifier`` that stands for no noise."""
 SHARE = 1 / 3
 """What the loss of the fit for persons may be of that of the naive way with all rows."""
 MEASURES = {
@@ -62,16 +64,16 @@ def measure(folder: Path | None, data: str, method: str, epsilon: float | str, r
 
 def fit(data: str, method: str, epsilon: float, train: Visits, seed: int) -> Any:
     """Return the model of a method, as users call it."""
-    if method == NO_NOISE and "raw" not in data:
+    if method == NO_NOISE and data != RAW:
         model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         return model.fit(train.X, train.y, logisticregression__sample_weight=train.weights)
-    kind = DPTabularClassifier if "raw" in data else DPLogisticRegression
-    model = kind(epsilon=row_epsilon(epsilon) if method == GROUPS else epsilon, delta=DELTA, random_state=seed)
+    kind = DPTabularClassifier if data == RAW else DPLogisticRegression
+    if method == GROUPS:
+        epsilon = row_epsilon(epsilon)
+    model = kind(epsilon=min(epsilon, ALMOST_INFINITE), delta=DELTA, random_state=seed)
     if method in (PERSONS, NO_NOISE):
         return model.fit(train.X, train.y, groups=train.persons)
     rows = train.one_each(seed) if method == ONE else train
-    if method == GROUPS:
-        model.set_params(solver="gradient-descent") if "raw" not in data else model
     return model.fit(rows.X, rows.y)
 
 
@@ -82,7 +84,7 @@ def row_epsilon(epsilon: float) -> float:
 
 
 def promised(model: Any, method: str) -> str:
-    """Return the epsilon that the report of a model promises to a person with 50 rows; nothing where it says nothing."""
+    """Return the epsilon that the report of a model states for a person with 50 rows, if it states one."""
     if method == NO_NOISE:
         return ""
     report = model.privacy_spent_
@@ -106,7 +108,8 @@ def described(folder: Path | None, data: str, repeat: int) -> list[str]:
     sizes = np.bincount(train.persons)
     numbers = [len(sizes), len(train.y), int(np.median(sizes)), int(sizes.max())]
     probability = fit(data, NO_NOISE, math.inf, train, repeat).predict_proba(test.X)[:, 1]
-    alike = [intraclass_correlation(values, test.persons) for values in (1.0 * (test.y > 0), (test.y > 0) - probability)]
+    labels = 1.0 * (test.y > 0)
+    alike = [intraclass_correlation(values, test.persons) for values in (labels, labels - probability)]
     return [*map(str, numbers), f"{(train.y > 0).mean():.4f}", *(f"{value:.3f}" for value in alike)]
 
 
@@ -154,7 +157,8 @@ def losses(found: Found, data: str) -> str:
         lines.append([name, NO_NOISE, *[f"{reference.mean():.2f}{error}"] * len(EPSILONS)])
         for method in PRIVATE:
             gaps = [loss(found, measured, data, method, epsilon) for epsilon in EPSILONS]
-            lines.append([name, method, *("" if gap is None else f"{-gap.mean:+.2f} ± {gap.error:.2f}" for gap in gaps)])
+            texts = ["" if gap is None else f"{gap.mean:+.2f} ± {gap.error:.2f}" for gap in gaps]
+            lines.append([name, method, *texts])
     return markdown(["", "method", *(f"epsilon {epsilon:g}" for epsilon in EPSILONS)], lines)
 
 
@@ -187,6 +191,7 @@ def report() -> None:
         "persons",
         delta=DELTA,
         most=MOST,
+        infinite=ALMOST_INFINITE,
         seeds=len(TABLE.rows().by("repeat")),
         sets=SETS.rows().markdown([field for field in SETS.fields if field != "repeat"]),
         aims=aims(found),

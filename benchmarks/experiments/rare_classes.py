@@ -130,7 +130,9 @@ def table_of(found: Found, dataset: str) -> str:
     lines = []
     for measured, share in product(MEASURES, SHARES):
         cells = found[measured]
-        lines.append([measured, share, NO_NOISE, *[shown(cells.get((dataset, str(share), NO_NOISE, ""), {}))] * len(EPSILONS)])
+        lines.append(
+            [measured, share, NO_NOISE, *[shown(cells.get((dataset, str(share), NO_NOISE, ""), {}))] * len(EPSILONS)]
+        )
         for method in (BALANCED, PLAIN):
             texts = [shown(cells.get((dataset, str(share), method, str(epsilon)), {})) for epsilon in EPSILONS]
             lines.append([measured, share, method, *texts])
