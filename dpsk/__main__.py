@@ -1,4 +1,4 @@
-"""``python -m dpsk demo`` fits data that come with scikit-learn; ``python -m dpsk budget`` plans and reads ledgers."""
+"""``python -m dpsk demo`` fits data of scikit-learn; ``python -m dpsk budget`` plans, makes and reads ledgers."""
 
 import argparse
 import sys
@@ -76,7 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("demo", help="accuracy against epsilon on data that need no network")
     command.add_argument("--picture", type=Path, default=Path("dpsk-demo.png"), help="where to save the picture")
-    budget.add_arguments(commands.add_parser("budget", help="how far a budget goes, and what a ledger file says"))
+    budget.add_arguments(commands.add_parser("budget", help="how far a budget goes; a new ledger; what a ledger says"))
     options = parser.parse_args(arguments)
     warnings.simplefilter("default")
     if options.command == "demo":

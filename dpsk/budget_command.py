@@ -1,4 +1,4 @@
-"""``python -m dpsk budget``: how far a budget goes, and what a ledger file says."""
+"""``python -m dpsk budget``: how far a budget goes, a new ledger, and what a ledger file says."""
 
 import argparse
 import math
@@ -12,6 +12,9 @@ WHAT_FITS = {
     "mu**2": "DPLogisticRegression, DPLinearSVC, DPGradientDescentClassifier",
 }
 """Which estimators keep their own budget in a currency, and so get what is planned for it."""
+
+CREATION = ("epsilon", "delta", "unit", "currency", "adjacency", "disjoint", "reserve")
+"""What is fixed when a ledger is created."""
 
 
 def epsilon_of_each(currency: str, epsilon: float, delta: float, fits: int) -> tuple[float, float]:
@@ -101,12 +104,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     wanted.add_argument("--fits", type=int, help="how many equal fits")
     wanted.add_argument("--each", type=float, help="the epsilon of each fit")
     command.add_argument("--each-delta", type=float, default=1e-6, help="the delta of each fit (default: 1e-6)")
+    _add_creation(commands.add_parser("create", help="make the ledger of some data, once"))
     command = commands.add_parser("show", help="what is left in a ledger, and what was spent")
     command.add_argument("file", help="the file of a PrivacyLedger")
 
 
+def _add_creation(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", help="the file of the new PrivacyLedger; refused if it exists")
+    command.add_argument("--epsilon", type=float, required=True, help="epsilon of all fits together")
+    command.add_argument("--delta", type=float, required=True, help="delta of all fits together")
+    command.add_argument("--unit", help="what is protected: row (default), or a name for persons, such as patient")
+    command.add_argument("--currency", help=f"what adds up: {', '.join(CURRENCIES)} (default: basic)")
+    command.add_argument("--adjacency", help="which data sets are neighbours: zero-out (default) or replace")
+    command.add_argument("--disjoint", nargs="+", metavar="NAME", help="data sets that have no row or person in common")
+    command.add_argument("--reserve", type=float, help="the part of delta for discoveries, in a ledger kept in mu**2")
+
+
+def create(options: argparse.Namespace) -> list[str]:
+    """Make a ledger and return what it holds; raise ValueError or LedgerError if it cannot be made."""
+    given = {name: value for name, value in vars(options).items() if name in CREATION}
+    PrivacyLedger(options.file, create=True, **given)
+    return show(options.file)
+
+
 def run(options: argparse.Namespace) -> str:
     """Return what the command prints; raise ValueError or LedgerError with what is wrong."""
+    if options.budget == "create":
+        return "\n".join(create(options))
     if options.budget == "show":
         return "\n".join(show(options.file))
     if options.fits is not None and options.fits < 1:

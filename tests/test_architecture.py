@@ -133,7 +133,9 @@ def test_only_the_ledger_adds_up_prices():
 
 # What carries solvers and encodings, and may import more than they: it defines them, or opens the door for them.
 FRAME = {f"solvers/{name}.py" for name in ("__init__", "api", "solver", "sampled")}
-FRAME |= {f"encodings/{name}.py" for name in ("__init__", "encoding", "numeric", "tabular", "field_features")}
+FRAME |= {
+    f"encodings/{name}.py" for name in ("__init__", "encoding", "numeric", "tabular", "field_features", "weighting")
+}
 
 
 @pytest.mark.parametrize("path", [p for p in MODULES if room_of(p) in ("solvers", "encodings")], ids=relative)

@@ -130,6 +130,9 @@ def test_noise_that_is_weaker_than_promised_is_refused():
         ({"shift": 0.0}, "shift"),
         ({"shift": math.inf}, "shift"),
         ({"shift": None}, "shift"),
+        ({"most": 0}, "most"),
+        ({"most": 2.0}, "most"),
+        ({"most": 2**41}, "most"),
     ],
 )
 def test_bad_facts_are_refused_and_named(bad, name):
@@ -559,7 +562,7 @@ def test_a_report_names_the_part_of_delta_that_is_for_the_discovery():
     assert sentence in report(complete=False).statement()
     assert "zCDP" not in spent.statement()
     assert spent.rho is None
-    assert spent.to_dict()["discovery"] == {"failure": 1e-7, "columns": 8, "shift": 0.01}
+    assert spent.to_dict()["discovery"] == {"failure": 1e-7, "columns": 8, "shift": 0.01, "most": 1}
     assert "delta=1e-06 (1e-07 of it for a discovery)" in repr(spent)
     assert pickle.loads(pickle.dumps(spent)) == spent
     rounded = report(discovery=Discovery(1.2345e-7, 8, 0.01))

@@ -155,7 +155,7 @@ def test_files_without_a_reserve_are_those_of_before(path):
             assert db.execute("PRAGMA user_version").fetchone() == (version,)
             columns = [row[1] for table in ("terms", "fits") for row in db.execute(f"PRAGMA table_info({table})")]
             assert ("reserve" in columns, "reserved_delta" in columns) == (version == 2, version == 2)
-    assert ledger_file.VERSION == 2
+    assert ledger_file.VERSION == 3
     fit(old, PLAIN, (STEP,))
     (spend,) = old.history()
     assert spend.counted == {"mu**2": pytest.approx(0.02**2, rel=1e-12)}

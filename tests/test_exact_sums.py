@@ -31,6 +31,7 @@ from dpsk.minimizers import (
 from dpsk.minimizers.sampled_weights import _Draw
 from dpsk.queries import (
     ArmijoGains,
+    ClassCounts,
     GradientSum,
     HessianSum,
     LossesAlong,
@@ -258,7 +259,17 @@ def test_no_query_is_missing_here():
         if inspect.isclass(kind := getattr(room, name)) and issubclass(kind, Statistic | NoisyQuery)
     }
     sums = {type(query) for query in sums_of(extreme("ends", "dense", Logistic(), n=3), Logistic(), 1.0)}
-    others = {Magnitudes, Positions, Moments, Outcomes, Successes, Minimizer, PerturbedMinima, SampledWeights}
+    others = {
+        ClassCounts,
+        Magnitudes,
+        Positions,
+        Moments,
+        Outcomes,
+        Successes,
+        Minimizer,
+        PerturbedMinima,
+        SampledWeights,
+    }
     assert found == sums | others
 
 

@@ -62,7 +62,7 @@ def _dense(units):
 @pytest.mark.parametrize("broken", [ForgetsToClip, IgnoresReplacement, ForgetsTheIntercept])
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 def test_check_query_catches(broken):
-    with pytest.raises(AssertionError, match="one row moved the sum"):
+    with pytest.raises(AssertionError, match="one unit moved the sum"):
         check_query(broken(Logistic(), np.zeros(5), clip=1.0), n_features=4)
 
 

@@ -127,7 +127,7 @@ class IgnoresReplacement(HessianSum):
 @pytest.mark.parametrize("broken", [ForgetsToClip, IgnoresReplacement])
 @pytest.mark.parametrize("loss", [Logistic(), Sigmoid()], ids=repr)
 def test_check_query_catches(broken, loss):
-    with pytest.raises(AssertionError, match="one row moved the sum"):
+    with pytest.raises(AssertionError, match="one unit moved the sum"):
         check_query(broken(loss, np.full(5, 0.1), clip=1e-3), n_features=4)
 
 

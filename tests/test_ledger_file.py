@@ -191,7 +191,7 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_as_it_is(ledger, path):
     with contextlib.closing(sqlite3.connect(path)) as db:
         db.execute(f"PRAGMA user_version = {ledger_file.VERSION + 1}")
     before = Path(path).read_bytes()
-    refused(ledger, r"layout 3, made by a newer version of dpsk.*Upgrade")
+    refused(ledger, r"layout 4, made by a newer version of dpsk.*Upgrade")
     for given in ({}, {"epsilon": 2.0, "delta": 1e-5}):
         with pytest.raises(LedgerError, match="newer version"):
             PrivacyLedger(path, **given)

@@ -55,7 +55,7 @@ class ForgetsToClip(LossesAlong):
 
 
 @pytest.mark.parametrize(
-    ("broken", "message"), [(TakesOffALossOnTheWay, "monotone"), (ForgetsToClip, "one row moved the sum")]
+    ("broken", "message"), [(TakesOffALossOnTheWay, "monotone"), (ForgetsToClip, "one unit moved the sum")]
 )
 def test_check_query_catches(broken, message):
     query = broken(Logistic(), np.ones(5), np.array([1.0, -2, 3, -4, 5]), range(6), clip=3.0)

@@ -258,8 +258,8 @@ def test_order_of_occurrence_is_caught(monkeypatch):
     monkeypatch.setattr(
         dpsk.queries.looks._Count,
         "_by_name",
-        lambda self, values: {
-            values.keys[code]: int((values.codes == code).sum()) for code in dict.fromkeys(values.codes)
+        lambda self, values, _: {
+            values.keys[code]: int((values.codes == code).sum()) * ONE for code in dict.fromkeys(values.codes)
         },
     )
     with pytest.raises(AssertionError):
@@ -282,8 +282,8 @@ def test_a_value_without_noise_is_caught(monkeypatch):
 
 def test_noise_on_shown_values_only_is_caught(monkeypatch):
     def frequent_only(self, named, bits):
-        names = sorted(name for name, count in named.items() if count > 3)
-        noisy = self._noisy(np.array([named[name] for name in names], dtype=np.int64) * ONE, bits)
+        names = sorted(name for name, count in named.items() if count > 3 * ONE)
+        noisy = self._noisy(np.array([named[name] for name in names], dtype=np.int64), bits)
         seen = np.flatnonzero(noisy >= self._threshold)
         return [names[i] for i in seen], noisy[seen] / ONE
 
@@ -336,7 +336,7 @@ def test_a_threshold_by_the_continuous_tail_is_caught(monkeypatch):
 
 
 def test_a_threshold_for_one_column_where_there_are_three_is_caught(monkeypatch):
-    monkeypatch.setattr(Discovery, "_kept", lambda self, tail: tail <= self.failure)
+    monkeypatch.setattr(Discovery, "_kept", lambda self, tail, _: tail <= self.failure)
     with pytest.raises(AssertionError):
         require_rare_values_hidden(sigma=10**6, failure=0.01, n_columns=3)
 

@@ -199,7 +199,7 @@ def test_the_statement_says_what_is_protected_and_what_is_not(adjacency):
     for part in (
         "(1, 1e-06)-differential privacy (0.02436-zCDP)",
         "The unit of protection is one row",
-        Adjacency(adjacency).words,
+        Adjacency(adjacency).words("row"),
         "the number of rows and of columns, the set of class labels, that all values are finite",
         "every parameter of the estimator",
         "nor about timing",
@@ -207,14 +207,14 @@ def test_the_statement_says_what_is_protected_and_what_is_not(adjacency):
     ):
         assert part in text
     (other,) = set(Adjacency) - {adjacency}
-    assert other.words not in text
+    assert other.words("row") not in text
     assert "NOT PRIVATE" not in text
 
 
 def test_the_two_neighbour_relations_are_described():
     assert set(Adjacency) == {"zero-out", "replace"}
-    assert "leaves every sum" in Adjacency("zero-out").words
-    assert "replaced" in Adjacency("replace").words
+    assert "leaves every sum" in Adjacency("zero-out").words("row")
+    assert "replaced" in Adjacency("replace").words("row")
 
 
 def test_the_statement_gives_the_epsilon_of_small_groups():

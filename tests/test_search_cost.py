@@ -6,10 +6,12 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import loguniform
+from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     KFold,
     LeaveOneOut,
     RandomizedSearchCV,
@@ -31,6 +33,7 @@ from dpsk import (
     search_cost,
 )
 from dpsk.privacy import Budget, GaussianDP, conversions
+from dpsk.privacy.neighbours import Adjacency
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
 
@@ -313,3 +316,78 @@ def test_the_statement_says_what_it_takes_for_granted():
     text = search_cost(GridSearchCV(DPLogisticRegression(adjacency="replace"), ALPHAS)).statement()
     assert "every other step of a pipeline treats each row by itself" in text
     assert "one row is replaced by any other" in text
+
+
+# ------------------------------------------------------------------------------------------------------------ units
+
+
+def test_the_unit_is_that_of_the_fits(tmp_path):
+    cost = search_cost(GridSearchCV(DPLogisticRegression(group_column="patient"), ALPHAS, cv=3))
+    assert cost.unit == "patient"
+    for part in ("see any one patient", Adjacency.ZERO_OUT.words("patient"), "numbers of patients and of rows in each"):
+        assert part in cost.statement()
+    assert search_cost(DPLogisticRegression()).unit == "row"
+    assert "patient" not in search_cost(DPLogisticRegression()).statement()
+
+
+def test_ids_in_an_array_count_where_the_fits_get_them(tmp_path):
+    """scikit-learn gives them to the splitter alone, unless the estimator asks for them."""
+    ids = np.arange(60) // 3
+    given = {"X": np.zeros((60, 1)), "y": np.arange(60) % 2, "groups": ids, "cv": GroupKFold(3)}
+    assert search_cost(DPLogisticRegression(), **given).unit == "row"
+    ledger = PrivacyLedger(tmp_path / "patients.db", epsilon=100.0, delta=1e-3, unit="patient")
+    with config_context(enable_metadata_routing=True):
+        assert search_cost(DPLogisticRegression(), **given).unit == "row"
+        asking = DPLogisticRegression().set_fit_request(groups=True)
+        assert search_cost(asking, **given).unit == "person"
+        assert search_cost(asking, cv=3).unit == "row", "no ids, no persons"
+        booked = search_cost(asking, ledger=ledger, **given)
+        piped = make_pipeline(FunctionTransformer(), asking)
+        assert search_cost(piped, **given).unit == "person"
+    assert booked.unit == "patient", "the ledger names the persons"
+    assert booked.enough
+    assert search_cost(asking, **given).unit == "row", "without routing fits get no ids"
+
+
+def test_folds_give_a_person_no_discount():
+    """Rows of one person lie in every fold of KFold; the fold that GroupKFold gives it depends on others."""
+    ids = np.tile(np.arange(5), 12)
+    seen = [set(ids[train]) for train, _ in KFold(4).split(ids)]
+    assert all(persons == set(range(5)) for persons in seen)
+    many, few = np.repeat(np.arange(6), [5, 4, 3, 3, 2, 2]), np.repeat(np.arange(6), [1, 4, 3, 3, 2, 2])
+    folds = [[set(g[test]) for _, test in GroupKFold(3).split(g, groups=g)] for g in (many, few)]
+    alike = [[others - {0} for others in fold] for fold in folds]
+    assert sorted(map(sorted, alike[0])) != sorted(map(sorted, alike[1])), "one person moves the others"
+    for cv in (KFold(4), RepeatedKFold(n_splits=4, n_repeats=2)):
+        cost, rows = (
+            search_cost(DPLogisticRegression(group_column="id"), cv=cv),
+            search_cost(DPLogisticRegression(), cv=cv),
+        )
+        assert cost.fits_on_a_row == cost.fits == rows.fits > rows.fits_on_a_row
+        assert cost.epsilon > rows.epsilon
+        assert cost.folds_are_public
+        assert rows.folds_are_public
+
+
+def test_candidates_of_different_units_do_not_add_up():
+    search = GridSearchCV(DPLogisticRegression(), {"group_column": [None, "patient"]})
+    with pytest.raises(ValueError, match="differ in the unit of protection"):
+        search_cost(search)
+
+
+def test_a_ledger_of_another_unit_refuses_a_search(tmp_path, ledger):
+    patients = PrivacyLedger(tmp_path / "patients.db", epsilon=100.0, delta=1e-3, unit="patient")
+    assert search_cost(DPLogisticRegression(group_column="patient"), ledger=patients).unit == "patient"
+    with pytest.raises(ValueError, match=r"'row'.*'patient'.*Give the ids"):
+        search_cost(DPLogisticRegression(), ledger=patients)
+    with pytest.raises(ValueError, match=r"'patient'.*'row'"):
+        search_cost(DPLogisticRegression(group_column="patient"), ledger=ledger)
+
+
+def test_training_sets_may_hold_any_number_of_persons():
+    """Half of the rows may be those of one person, so a plan that depends on their number is not counted on."""
+    sizes = {"n_rows": 3000, "n_features": 5, "n_classes": 2}
+    rows = search_cost(DPLogisticRegression(solver="auto"), cv=5, **sizes)
+    persons = search_cost(DPLogisticRegression(solver="auto", group_column="id"), cv=5, **sizes)
+    assert persons.composition in ("basic", rows.composition)
+    assert persons.epsilon >= rows.epsilon

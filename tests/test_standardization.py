@@ -31,7 +31,17 @@ class Watched:
     ``replies`` are released instead of the truth: then nothing that comes out can depend on the rows.
     """
 
-    ALLOWED = ("n_rows", "n_features", "currency", "budget", "remaining", "adjacency", "portion", "norm_range")
+    ALLOWED = (
+        "n_rows",
+        "n_units",
+        "n_features",
+        "currency",
+        "budget",
+        "remaining",
+        "adjacency",
+        "portion",
+        "norm_range",
+    )
 
     def __init__(self, data, replies=()):
         self.__dict__.update(data=data, replies=list(replies), released=[])

@@ -30,7 +30,7 @@ def test_check_rows_accepts_a_backend_outside_the_package():
         def total(self, kernel):
             return sum(part.total(kernel) for part in self.parts)
 
-        def subset(self, indices):
+        def rows_at(self, indices, n_units):
             X, y, how = self.given
             return Halves(X[indices], y[indices], how)
 

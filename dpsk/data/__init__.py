@@ -2,7 +2,7 @@
 
 from .arrays import ArrayRows, Compact, RawRows
 from .columns import Columns
-from .dask import DaskTable, is_dask, map_rows, require_table
+from .dask import DaskTable, is_dask, map_rows, per_block, require_table
 from .facts import Facts, Unknown, UnknownFact
 from .fields import FrameChunk
 from .frame_tables import DaskFrameTable, FrameTable, UnreadBlock
@@ -21,5 +21,5 @@ __all__ = [
     "DaskTable", "Date", "Door", "Facts", "FrameChunk", "FrameTable", "Kernel", "Kind", "NoisyQuery", "Number",
     "PrivateData", "PublicShape", "Query", "RawChunk", "RawRows", "RowMap", "Rows", "Schema", "Sealed", "Statistic",
     "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "frame_of", "is_dask",
-    "map_rows", "require_columns", "require_table", "row_scores", "schema_of",
+    "map_rows", "per_block", "require_columns", "require_table", "row_scores", "schema_of",
 ]  # fmt: skip

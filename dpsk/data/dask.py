@@ -66,7 +66,7 @@ class DaskRows(Rows):
         total: Integers = sums[0].compute()
         return total
 
-    def _some(self, indices: Integers, n_units: int) -> DaskRows:
+    def rows_at(self, indices: Integers, n_units: int) -> DaskRows:
         starts = np.concatenate([[0], np.cumsum(self._lengths)])
         indices = np.sort(indices)
         cuts = np.searchsorted(indices, starts)
@@ -162,6 +162,25 @@ def map_rows(function: Callable[[Any], Any], X: Any, columns: int | None, dtype:
     blocks = [_task(function, block) for block in _blocks(X)]
     made = [da.from_delayed(block, shape, dtype=dtype) for block, shape in zip(blocks, shapes, strict=True)]
     return da.concatenate(made, allow_unknown_chunksizes=True)
+
+
+def per_block(function: Callable[[Any], Any], X: Any) -> list[Any]:
+    """Return what ``function`` makes of each block, where the block is; raise ValueError for the first problem."""
+    import dask
+
+    blocks = _blocks(X)
+    made: tuple[Any, ...] = dask.compute(*(_task(_tried, function, block) for block in blocks))
+    for k, found in enumerate(made):
+        if isinstance(found, str):
+            raise ValueError(f"{found} (in block {k} of {len(blocks)})")
+    return list(made)
+
+
+def _tried(function: Callable[[Any], Any], block: Any) -> Any:
+    try:
+        return function(block)
+    except (ValueError, TypeError) as problem:  # returned, because Dask logs what a failing task was given
+        return str(problem)
 
 
 def _task(function: Callable[..., Any], *arguments: Any) -> Any:

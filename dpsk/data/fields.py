@@ -150,11 +150,15 @@ Values: TypeAlias = Any  # Floats, Codes, Named or Bags, as the field says
 
 @dataclass(frozen=True, eq=False)
 class FrameChunk:
-    """Some rows of a raw table: for each field the values of all rows. Labels are not part of it."""
+    """Some rows of a raw table: for each field the values of all rows. Labels are not part of it.
+
+    ``weights`` are what rows count as rows of persons, in steps of 2^-SHARE_BITS; None where each counts fully.
+    """
 
     fields: tuple[Field, ...]
     values: tuple[Values, ...]
     n_rows: int
+    weights: NDArray[Any] | None = None
 
     sparse = True  # one kind of part: see Part of dpsk.data.rows
 
@@ -168,11 +172,14 @@ class FrameChunk:
     def take(self, indices: Integers) -> FrameChunk:
         """Return a chunk of these rows."""
         values = tuple(v[indices] if isinstance(v, np.ndarray) else v.take(indices) for v in self.values)
-        return FrameChunk(self.fields, values, len(indices))
+        weights = None if self.weights is None else self.weights[indices]
+        return FrameChunk(self.fields, values, len(indices), weights)
 
     @staticmethod
     def joined(parts: Sequence[FrameChunk]) -> FrameChunk:
         """Return a chunk of the rows of all parts."""
         columns = zip(*(part.values for part in parts), strict=True)
         values = [np.concatenate(c) if isinstance(c[0], np.ndarray) else type(c[0]).joined(c) for c in columns]
-        return FrameChunk(parts[0].fields, tuple(values), sum(map(len, parts)))
+        weights = [part.weights for part in parts if part.weights is not None]
+        n_rows = sum(map(len, parts))
+        return FrameChunk(parts[0].fields, tuple(values), n_rows, np.concatenate(weights) if weights else None)

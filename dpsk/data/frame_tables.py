@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,18 @@ from .fields import Bags, Field, Found, FrameChunk, Named, StoredKeys, Values, W
 from .frames import frame_of
 from .labels import as_labels
 from .row_map import PublicShape, RowMap
-from .rows import Chunk, ChunkRows, Matrix, Part
+from .rows import Chunk, ChunkRows, Matrix
 from .schema import Schema
 from .stored import Scratch, StoredRows, rounded
 from .tables import Table
+from .weights import Weights
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
     """The rows of a raw table that was read, in parts that become FrameChunks, and the number of its columns."""
 
-    parts: Sequence[Part]
+    parts: Sequence[FrameChunk | _InFile]
     n_columns: int
 
     @property
@@ -40,9 +42,17 @@ class Blocks:
         """The numbers of rows and columns."""
         return sum(map(len, self.parts)), self.n_columns
 
-    def raw(self) -> ChunkRows:
-        """Return the rows as they were read: their chunks are FrameChunks."""
-        return ChunkRows(lambda: self.parts, _raw_shape(*self.shape))
+    def raw(self, weights: Weights | None = None) -> ChunkRows:
+        """Return the rows as they were read: their chunks are FrameChunks. ``weights`` are those of all rows."""
+        n_rows, n_columns = self.shape
+        if weights is None:
+            return ChunkRows(lambda: self.parts, _raw_shape(n_rows, n_columns))
+        ends = np.cumsum([0, *map(len, self.parts)])
+        places = zip(self.parts, pairwise(ends), strict=True)
+        parts = [replace(part, weights=weights.steps[start:end]) for part, (start, end) in places]
+        rows = ChunkRows(lambda: parts, _raw_shape(weights.n_units, n_columns, weighted=True))
+        rows.persons = weights.persons
+        return rows
 
     def features(self, how: RowMap) -> Iterator[Matrix]:
         """Yield the features of the rows, some thousand rows at a time."""
@@ -57,9 +67,9 @@ def features_of(how: RowMap) -> Features:
     return how.features
 
 
-def _raw_shape(n_rows: int, n_columns: int) -> PublicShape:
-    """Return what is public about so many raw rows."""
-    return PublicShape(n_rows, n_columns, n_columns, (1.0, math.sqrt(n_columns)))
+def _raw_shape(n_rows: int, n_columns: int, *, weighted: bool = False) -> PublicShape:
+    """Return what is public about so many raw rows, or units."""
+    return PublicShape(n_rows, n_columns, n_columns, (1.0, math.sqrt(n_columns)), weighted=weighted)
 
 
 def in_memory(schema: Schema, tables: Iterable[Any]) -> Blocks:
@@ -102,6 +112,7 @@ class _InFile:
     fields: tuple[Field, ...]
     kept: list[NDArray[Any]]
     n_rows: int
+    weights: NDArray[Any] | None = None
 
     sparse = True
 
@@ -110,7 +121,8 @@ class _InFile:
 
     def load(self) -> FrameChunk:
         arrays = iter(self.kept)
-        return FrameChunk(self.fields, tuple(_values(field, arrays) for field in self.fields), self.n_rows)
+        values = tuple(_values(field, arrays) for field in self.fields)
+        return FrameChunk(self.fields, values, self.n_rows, self.weights)
 
     def take(self, indices: Integers) -> FrameChunk:
         return self.load().take(indices)
@@ -134,7 +146,7 @@ class FrameTable(Table):
         self._blocks, self._labels, self._on_disk = blocks, as_labels(self.classes, y), on_disk
 
     def raw(self) -> ChunkRows:
-        return self._blocks.raw()
+        return self._blocks.raw(self._of_persons())
 
     def rows(self, how: RowMap) -> ChunkRows:
         """Return the features of the rows on their grid; a block is forgotten when it was rounded."""
@@ -174,16 +186,17 @@ class DaskFrameTable(DaskTable):
     """A Dask DataFrame, or a Dask array, as a raw table. ``check`` returns an UnreadBlock and labels for a block."""
 
     def raw(self) -> DaskRows:
-        return self._made(_raw_rows_of_block, _raw_shape(self.facts.n_rows, self.facts.n_features))
+        weighted = self.persons is not None
+        return self._made(_raw_rows_of_block, _raw_shape(self.facts.n_rows, self.facts.n_features, weighted=weighted))
 
     def rows(self, how: RowMap) -> DaskRows:
         width = features_of(how).n_features
         return self._on_grid(_grid_rows_of_block, width, how)
 
 
-def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> ChunkRows:
+def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own) -> ChunkRows:
     block: UnreadBlock = checked_block(check, X, y, shape)[0]
-    return block.read().raw()
+    return block.read().raw(own.as_rows_of_persons())
 
 
 def _grid_rows_of_block(

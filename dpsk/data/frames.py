@@ -83,6 +83,66 @@ def _of_narwhals(X: Any) -> Frame:
     )
 
 
+class Column:
+    """One column in memory that came without its table; ``name`` is what errors call it.
+
+    It raises ValueError for what is no column. Entries of a list are objects: NumPy would read a type off them.
+    """
+
+    def __init__(self, name: str, values: Any) -> None:
+        self.name, self._values = name, _column(name, values)
+        pyarrow = sys.modules.get("pyarrow")
+        if pyarrow is not None and isinstance(self._values, pyarrow.Array | pyarrow.ChunkedArray):
+            frame = frame_of(pyarrow.table({name: self._values}))
+        elif isinstance(self._values, np.ndarray):
+            _require_one(name, self._values.shape)
+            frame = frame_of(self._values.reshape(-1, 1))
+        else:
+            frame = frame_of(self._values.to_frame())
+        if frame.shape[1] != 1:  # an index of several levels
+            _require_one(name, frame.shape)
+        self._frame = frame
+        self.form, self.type_name = frame.form(0)
+        self.of_bytes = self.form is None and any(word in self.type_name.lower() for word in ("bytes", "binary"))
+
+    def entries(self) -> Entries:
+        """Return the entries; all are missing if the form is None."""
+        return self._frame.entries(0)
+
+    def objects(self) -> list[Any]:
+        """Return the entries as objects of Python."""
+        ways = ("to_pylist", "to_list", "tolist")
+        found: list[Any] = next(getattr(self._values, way) for way in ways if hasattr(self._values, way))()
+        return found
+
+
+def _column(name: str, values: Any) -> Any:
+    """Return a column as an array of NumPy or of pyarrow, or as a Series."""
+    pandas, pyarrow = sys.modules.get("pandas"), sys.modules.get("pyarrow")
+    if pandas is not None and isinstance(values, pandas.api.extensions.ExtensionArray):
+        return pandas.Series(values)
+    if hasattr(type(values), "to_frame") or (
+        pyarrow is not None and isinstance(values, pyarrow.Array | pyarrow.ChunkedArray)
+    ):
+        return values
+    if isinstance(values, np.ndarray) and hasattr(values, "filled") and values.ndim == 1:
+        values = values.tolist()  # of a masked array: what is masked is None
+    if isinstance(values, list | tuple):
+        filled = np.empty(len(values), dtype=object)
+        for place, entry in enumerate(values):
+            filled[place] = entry
+        return filled
+    if not hasattr(values, "__array__") or hasattr(type(values), "columns") or sp.issparse(values):
+        raise ValueError(f"{name} is of type {type(values).__name__}, but one entry per row is needed: give an array")
+    values = np.asarray(values)
+    return values.astype(object) if values.dtype.kind == "T" else values
+
+
+def _require_one(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 1:
+        raise ValueError(f"{name} has the shape {shape}, but one entry per row is needed: give one column")
+
+
 class _Array(Frame):
     def __init__(self, X: Any) -> None:
         self._X = X = np.asarray(X)

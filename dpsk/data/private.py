@@ -7,7 +7,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NoReturn, Self
+from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -45,6 +45,9 @@ class Statistic(ABC):
     evaluations: int = 0
     """How many losses or gradients of each row it computes: what a solver's work is counted in."""
 
+    weighed: ClassVar[bool] = False
+    """Whether it counts rows by their weights, where they have some. Others are refused there."""
+
     @abstractmethod
     def sensitivity(self, adjacency: str) -> Sensitivity:
         """Return the bounds on one row's influence, in multiples of ``unit``."""
@@ -80,6 +83,9 @@ class NoisyQuery(ABC):
 
     adjacency: str
     """The neighbours for which it keeps its cost."""
+
+    weighed: ClassVar[bool] = False
+    """Whether it counts rows by their weights, where they have some. Others are refused there."""
 
     @property
     @abstractmethod
@@ -203,6 +209,7 @@ class SealedRows(ABC):
             raise TypeError(
                 f"measure of {type(self).__name__} takes a {self._measured.__name__}, not {type(query).__name__}"
             )
+        self._require_weighed(query)
         with np.errstate(all="ignore"):  # whether some row overflows is nobody's business
             contents = query.over(self._rows, self._bits)
         if query.evaluations:
@@ -216,6 +223,13 @@ class SealedRows(ABC):
             contents, unit = on_finer_grid(contents, bits), math.ldexp(unit, -bits)
             sensitivity = finer_sensitivity(sensitivity, bits, contents.size)
         return Sealed(contents, self, unit, sensitivity, query.label)
+
+    def _require_weighed(self, query: Statistic | NoisyQuery) -> None:
+        if self._rows.public.weighted and not query.weighed:
+            raise TypeError(
+                f"{query.label!r} does not say that it counts rows by their weights (weighed), but these rows have "
+                "some: persons, class_weight and sample_weight need that"
+            )
 
     def release(self, sealed: Sealed, mechanism: Mechanism) -> Any:
         """Pay for ``mechanism``, then return what it makes of the sealed statistic: an array, or an index.
@@ -400,6 +414,7 @@ class PrivateData(SealedRows):
             raise ValueError(
                 f"{query.label!r} was prepared for adjacency={query.adjacency!r}, not {self.adjacency.value!r}"
             )
+        self._require_weighed(query)
         query.check(self._rows)
         self._pay(query.cost, query.label)
         with np.errstate(all="ignore"):

@@ -339,10 +339,10 @@ class Rows(ABC):
 
     def subset(self, units: Integers) -> Rows:
         """Return some rows by their public position, or all rows of some persons by their number."""
-        return self._some(units if self.persons is None else self.persons.rows_of(units), len(units))
+        return self.rows_at(units if self.persons is None else self.persons.rows_of(units), len(units))
 
     @abstractmethod
-    def _some(self, indices: Integers, n_units: int) -> Rows:
+    def rows_at(self, indices: Integers, n_units: int) -> Rows:
         """Return the rows at some positions, which belong to so many units."""
 
 
@@ -391,7 +391,7 @@ class ChunkRows(Rows):
         total: Integers = sum(sums)
         return total
 
-    def _some(self, indices: Integers, n_units: int) -> ChunkRows:
+    def rows_at(self, indices: Integers, n_units: int) -> ChunkRows:
         indices = np.sort(indices)
         parts: list[Any] = []
         start = longest = 0

@@ -2,7 +2,9 @@
 
 A first look finds where numbers lie, a second one looks closer. The last is one joint histogram of all fields. Knots,
 ends, means, deviations and the values of categories follow from these releases (docs/guarantees.md, 4.12 and 6.13). How
-much they may cost, and how many knots there are, follows from public facts alone.
+much they may cost, and how many knots there are, follows from public facts alone. Rows of persons count as parts of
+one row, so numbers of rows here are numbers of persons. Weights of classes, and of rows, do not count: what all rows
+weigh together would be private.
 """
 
 from __future__ import annotations
@@ -97,14 +99,15 @@ class TabularEncoding(Encoding):
         if table.facts.schema is None:
             raise ValueError("a raw table has a schema, but these data are plain numbers")
         raw, fields = door.open(table.raw()), table.facts.schema.fields
-        schedule = _schedule(raw, fields)
-        edges = _edges(raw, fields, schedule)
+        schedule, of_persons = _schedule(raw, fields), table.persons is not None
+        edges = _edges(raw, fields, schedule, of_persons=of_persons)
         look = JointHistogram(
             dict(enumerate(fields)),
             edges,
             mechanism=share_of_noise(raw, schedule.share * schedule.last),
             adjacency=raw.adjacency,
             discovery=getattr(raw.currency, "discovery", None),
+            of_persons=of_persons,
         )
         counts = raw.draw(look)
         n, noise = raw.n_units, look.noise
@@ -137,7 +140,7 @@ def currency_for(facts: Facts | Unknown, epsilon: float, delta: float, adjacency
     limit = GaussianDP(Discovery(FAILURE * delta, columns, shift=1.0)).limit(epsilon, delta)
     schedule = Schedule.of(limit, facts.n_rows, len(fields), adjacency)
     shift = math.sqrt(schedule.share * schedule.last * limit / (len(fields) * Adjacency(adjacency).parts))
-    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-42)))
+    return GaussianDP(Discovery(FAILURE * delta, columns, shift=shift * (1 + 2.0**-42), most=facts.most_rows))
 
 
 def _require_public(found: list[str]) -> None:
@@ -158,7 +161,7 @@ def _schedule(raw: PrivateData, fields: tuple[Field, ...]) -> Schedule:
     return Schedule(raw.n_units / noise, raw.n_units)
 
 
-def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> dict[int, Floats]:
+def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule, *, of_persons: bool) -> dict[int, Floats]:
     """Return the ends of bins of each quantity that hold about as many rows each, as far as can be seen."""
     quantities = {at: field for at, field in enumerate(fields) if isinstance(field, Quantity)}
     if not quantities:
@@ -177,7 +180,11 @@ def _edges(raw: PrivateData, fields: tuple[Field, ...], schedule: Schedule) -> d
             mass = filled(query.edges(), numbers, noise, raw.n_units - zero - none)
             edges[at] = even_bins(query.edges(), mass, BINS)
     closer = JointHistogram(
-        quantities, edges, mechanism=share_of_noise(raw, schedule.share * schedule.closer), adjacency=raw.adjacency
+        quantities,
+        edges,
+        mechanism=share_of_noise(raw, schedule.share * schedule.closer),
+        adjacency=raw.adjacency,
+        of_persons=of_persons,
     )
     for at, count in raw.draw(closer).items():
         edges[at] = even_bins(edges[at], smoothed(count.cells, closer.noise), BINS)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.arrays import blocks_of
+from .grouping import without_ids
 from .validation import columns_of, is_mapped
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -19,11 +20,13 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def by_blocks(method: Method) -> Method:
     """Let a method that predicts for an array take a memory-mapped one, Chunks or a Dask collection as well.
 
-    The results are an array, and for Dask a Dask array that is computed when it is asked for.
+    The results are an array, and for Dask a Dask array that is computed when it is asked for. A column of ids, which no
+    feature was made of, is left out.
     """
 
     @wraps(method)
     def predict(self: Any, X: Any) -> Any:
+        X = without_ids(X, getattr(self, "group_column", None))
         if is_dask(X):
             return _on_dask(self, method.__name__, X)
         if isinstance(X, Chunks):

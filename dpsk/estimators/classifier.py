@@ -22,6 +22,7 @@ from ..mechanisms.samplers import Floats
 from ..privacy.durable import require_room, set_aside
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
+from ..privacy.units import unit_of
 from ..requirements import checked, number, require_name, require_number
 from ..solvers import run
 from .blocks import by_blocks
@@ -173,22 +174,18 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         bits, adjacency, ledger = bits_for(asked.random_state), asked.adjacency, asked.ledger
         early = asked._early_plan()
         exact = early is not None and early.budget is None
-        promise: Any = {"label": type(self).__name__, "adjacency": adjacency, "private": bits.private and not exact}
+        unit = unit_of(asked.group_column, grouped=groups is not None)
+        promise: Any = {
+            "label": type(self).__name__,
+            "adjacency": adjacency,
+            "private": bits.private and not exact,
+            "unit": unit,
+        }
         require_room(ledger, None if early is None else early.budget, **promise)
         warn_not_private(noisy=not exact, seeded=not bits.private, stacklevel=CALLER_OF_FIT)
         try:
             with accounted(self) as account:
-                table = open_table(
-                    self,
-                    X,
-                    y,
-                    asked.classes,
-                    in_memory=exact,
-                    columns=asked.columns,
-                    group_column=asked.group_column,
-                    groups=groups,
-                    sample_weight=sample_weight,
-                )
+                table = open_table(self, X, y, asked, sample_weight, groups, in_memory=exact)
                 plan = plan_of(asked, table.facts)
                 plan.weighting.require(table.classes)
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
@@ -216,7 +213,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
             result = minimise(table, objective, how, plan.weighting)
-            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency)
+            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit)
             of_classes = None
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)

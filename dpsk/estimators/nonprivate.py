@@ -29,7 +29,7 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap, weighting: W
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
     X: Any = table.given
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
-    (rows, d), n, weights = X.shape, table.facts.n_rows, weighting.exact(table, y)
+    (rows, d), n, weighed = X.shape, table.facts.n_rows, _times(weighting.exact(table, y))
     X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
     scale = 1 / np.sqrt(np.where(squares > 0, squares / rows, 1.0))
@@ -46,12 +46,6 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap, weighting: W
         w = scale * flat.reshape(shape)
         z: Floats = np.asarray(X @ w[:d]) + (w[d] if fit_intercept else 0.0)
         return z
-
-    def weighed(of_rows: Floats) -> Floats:
-        if weights is None:
-            return of_rows
-        product: Floats = of_rows * (weights if of_rows.ndim == 1 else weights[:, None])
-        return product
 
     def back(residuals: Floats) -> Floats:
         residuals = weighed(residuals)
@@ -82,6 +76,13 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap, weighting: W
             stacklevel=4,
         )
     return Result(scale * found.reshape(shape), Diagnostics())
+
+
+def _times(weights: Floats | None) -> Callable[[Floats], Floats]:
+    """Return the function that multiplies what rows have by their weights, if there are any."""
+    if weights is None:
+        return lambda of_rows: of_rows
+    return lambda of_rows: of_rows * (weights if of_rows.ndim == 1 else weights[:, None])
 
 
 def _by_newton(

@@ -1,6 +1,7 @@
 """Data as they are given, checked: in memory, in files, in chunks, or on a cluster. No error quotes a value."""
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,15 @@ import scipy.sparse as sp
 from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from ..data import Chunks, DaskTable, StoredTable, is_dask, require_table
+from ..data import Chunks, DaskTable, StoredTable, is_dask, per_block, require_table
 from ..data.arrays import blocks_of
+from ..data.entries import Numbers
+from ..data.frames import Column
 from ..data.labels import all_labels
 from ..data.schema import refuse_duplicates
 from ..data.sparse import one_per_place
 from ..data.stored import Scratch, require_room
+from ..mechanisms.samplers import Floats
 from ..requirements import listed
 
 _ROW_BYTES = 64  # what is kept of a row in files besides its entries, at most
@@ -279,3 +283,48 @@ def require_dask() -> None:
         import dask  # noqa: F401
     except ImportError:
         raise ImportError('X is a Dask collection, but Dask is not installed: pip install "dpsk[dask]"') from None
+
+
+def require_one_per_row(name: str, n: int, n_rows: int) -> None:
+    """Raise ValueError unless there are as many entries as rows."""
+    if n != n_rows:
+        raise ValueError(f"{name} has {n} entries, but X has {n_rows} rows: give one per row, in their order")
+
+
+def sample_weights(given: Any, n_rows: int) -> Floats | None:
+    """Return the weight of each row, None if there are none. A number is the weight of all rows.
+
+    A weight below 0 counts as 0: an error would tell of a row.
+    """
+    if given is None:
+        return None
+    if isinstance(given, Real):
+        given = np.full(n_rows, float(given))
+    if not is_dask(given):
+        parts = [_weights(given)]
+    elif getattr(given, "ndim", None) != 1 or not hasattr(given, "to_delayed"):
+        raise ValueError("sample_weight must be a Dask array or Series with one dimension, of one entry per row")
+    else:
+        _weights(getattr(given, "_meta", given))  # or its error, which follows from the type
+        parts = per_block(_weights, given)
+    weights = np.concatenate(parts)
+    require_one_per_row("sample_weight", len(weights), n_rows)
+    if not np.isfinite(weights).all():
+        raise ValueError(
+            "sample_weight contains NaN or infinity. Every weight has to be finite, which is public: drop such rows, "
+            "or give them a constant that is not taken from the data"
+        )
+    return np.maximum(weights, 0.0)
+
+
+def _weights(given: Any) -> Floats:
+    """Return weights as floats; NaN where one is missing or infinite."""
+    given = quietly("sample_weight", np.asarray, given) if isinstance(given, list | tuple) else given
+    column = Column("sample_weight", given)
+    if column.form not in ("number", "bool"):
+        raise ValueError(f"sample_weight is of type {column.type_name}, but numbers are needed: turn it into floats")
+    entries = column.entries()
+    weights = entries.numbers()
+    if isinstance(entries, Numbers):  # numbers() cuts the largest ones
+        weights[~np.isfinite(entries.values)] = np.nan
+    return weights

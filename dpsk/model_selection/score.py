@@ -58,12 +58,12 @@ class PrivateScore:
                 "NOT PRIVATE: the noise of this accuracy was generated from a known seed (random_state), so whoever "
                 "knows the seed can subtract it."
             )
-        low, high = self.interval
+        (low, high), spent = self.interval, self.privacy_spent
         confidence = math.floor(1e6 * self.confidence) / 1e6
         return (
             f"The accuracy on {self.n_rows} held-out rows, {self.accuracy:.3f}, was released with "
-            f"({round_up(self.privacy_spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours "
-            f"differ in that {Adjacency(self.privacy_spent.adjacency).words}. If the rows are a random sample, the "
+            f"({round_up(spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours differ in that "
+            f"{Adjacency(spent.adjacency).words(spent.unit)}. If the rows are a random sample, the "
             f"accuracy on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and "
             f"{math.ceil(1e3 * high) / 1e3:.3f} with {confidence:g} confidence, noise and sampling considered. Other "
             "releases from these rows, fits included, add to it."

@@ -256,7 +256,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             checked, y = validated(last, shown, y)
         else:
             checked, y = X, checked_labels(y)
-            open_table(last, shown, y, last.classes, columns=last.columns)  # or its error
+            open_table(last, shown, y, last)  # or its error
         classes = known_classes(np.unique(y), last.classes)
         run.calibrated(last, SMALLEST)
         facts = facts_of(last, shown, len(classes))

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.model_selection import (
     GridSearchCV,
@@ -24,11 +25,12 @@ from sklearn.pipeline import Pipeline
 from ..data import Facts, Unknown, UnknownFact, schema_of
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.plan import budget_of_plan
-from ..privacy import Budget, Currency
+from ..privacy import Budget, Currency, PrivacyLedger
 from ..privacy.durable.store import as_ledger
 from ..privacy.durable.terms import CURRENCIES, NOTHING, Amount, Terms, amount_in, decimal, epsilon_of, float_above
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
+from ..privacy.units import ROW, several, unit_of
 
 _ADVICE = {"PrivateSearchCV": ". A fit of a PrivateSearchCV costs its own epsilon and delta, whatever it holds"}
 
@@ -42,9 +44,9 @@ class SearchCost:
     fits : int
         How many models are fitted: splits times candidates, and one more if the best is refitted.
     fits_on_a_row : int
-        How many of them see any one row, at most.
+        How many of them see any one row, or any row of one person, at most.
     epsilon, delta : float
-        The guarantee of all fits together for one row; inf where no theorem gives one, or a fit is not private.
+        The guarantee of all fits together for one unit; inf where no theorem gives one, or a fit is not private.
     composition : str
         By which theorem: "basic", "rho" or "mu**2".
     needs, left : dict or None
@@ -56,6 +58,8 @@ class SearchCost:
         takes the fold of each row as public.
     adjacency : {"zero-out", "replace"}
         Which data sets are neighbours.
+    unit : str
+        What is protected: "row", or the persons whose rows are protected together.
     """
 
     fits: int
@@ -68,10 +72,11 @@ class SearchCost:
     enough: bool | None
     folds_are_public: bool
     adjacency: str
+    unit: str = ROW
 
     def statement(self) -> str:
         """Return the cost in words, and what the cost does not include."""
-        said = [f"{self.fits} fits, of which {self.fits_on_a_row} see any one row."]
+        said = [f"{self.fits} fits, of which {self.fits_on_a_row} see any one {self.unit}."]
         if self.epsilon == math.inf:
             said.append(
                 f"No (epsilon, delta) at delta = {self.delta:g} covers them: a fit is not private, or delta is small."
@@ -80,12 +85,15 @@ class SearchCost:
             said.append(
                 f"Their models together are ({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differentially "
                 f"private ({self.composition} composition), provided that every other step of a pipeline treats each "
-                f"row by itself; two data sets are neighbours when {Adjacency(self.adjacency).words}."
+                f"row by itself; two data sets are neighbours when "
+                f"{Adjacency(self.adjacency).words(self.unit)}."
             )
+        if self.unit != ROW:
+            said.append(f"The numbers of {several(self.unit)} and of rows in each training set count as public.")
         if not self.folds_are_public:
             said.append(
-                "That takes the fold of each row as public, although these folds may depend on labels: KFold has folds "
-                "that do not."
+                "That takes the fold of each row as public, although these folds may depend on labels or ids: KFold "
+                "has folds that do not."
             )
         if self.enough is not None:
             needs, left = (_words(amount) for amount in (self.needs, self.left))
@@ -118,24 +126,28 @@ def search_cost(
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 12.8)
+    (docs/guarantees.md, 12.8 and 12.10)
     Epsilon and delta cover all models together, not un-noised scores or a choice by them. They come from sums of
     epsilon and delta, of rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su 2022). With k folds of ``KFold`` or
-    ``RepeatedKFold`` k - 1 of k fits count for a row; with any other splitter all fits count. So does a refit.
+    ``RepeatedKFold`` k - 1 of k fits count for a row; with any other splitter all fits count. So does a refit. For
+    persons all fits count: ``KFold`` may put rows of one into every fold, folds of ``GroupKFold`` depend on the others.
 
     Parameters
     ----------
     search : GridSearchCV, RandomizedSearchCV, or an estimator
         An estimator, one of dpsk's or a pipeline that ends in one, stands for a cross-validation of it with ``cv``.
     X, y, groups : optional
-        For splitters that depend on them (``LeaveOneOut``, groups). X also for the columns of a raw table.
+        For splitters that depend on them (``LeaveOneOut``, groups). X also for the columns of a raw table. With groups
+        the unit is the person if fits get them too, by ``set_fit_request(groups=True)`` of the estimator and metadata
+        routing. An estimator with ``group_column`` needs no groups.
     delta : float or None, default=None
         The delta of the guarantee. None: the sum of the deltas of the fits that see one row.
     ledger : PrivacyLedger, path or None, default=None
         The ledger to ask. None: the one of the estimator, if it has one.
     n_rows, n_features, n_classes : int or None, default=None
         Public facts about all of the data, for estimators whose rho or mu**2 depends on them: ``solver="auto"``, and
-        objective perturbation. Training sets hold half to all of the rows; pipelines may leave fewer columns.
+        objective perturbation. For persons n_rows is their number. Training sets hold half to all of the rows (or any
+        number of persons); pipelines may leave fewer columns.
     """
     given: Any = delta
     if given is not None and not (isinstance(given, int | float) and 0 <= given < 1):
@@ -143,12 +155,7 @@ def search_cost(
     plan = _Plan.of(search, cv, X, y, groups, (n_rows, n_features, n_classes))
     model = plan.candidates[0].model  # all have the same ledger and adjacency
     epsilon, at_delta, composition = plan.guarantee(delta)
-    needs = left = enough = None
-    durable = as_ledger(model.ledger if ledger is None else ledger)
-    if durable is not None:
-        terms = durable.terms()
-        reserved, there = plan.reserved(terms), durable.left()
-        needs, left, enough = terms.as_dict(reserved), terms.as_dict(there), reserved.fits_into(there)
+    needs, left, enough, unit = plan.asked(as_ledger(model.ledger if ledger is None else ledger))
     return SearchCost(
         fits=plan.splits * plan.tried + plan.refits,
         fits_on_a_row=plan.seen * plan.tried + plan.refits,
@@ -158,21 +165,31 @@ def search_cost(
         needs=needs,
         left=left,
         enough=enough,
-        folds_are_public=plan.seen < plan.splits,
+        folds_are_public=plan.folds_are_public,
         adjacency=model.adjacency,
+        unit=unit,
     )
 
 
-def _facts(n_rows: int | None, n_features: int | None, n_classes: int | None, *, piped: bool) -> list[Facts | Unknown]:
+def _unit(model: PrivateClassifier, groups: Any) -> str:
+    """Return the unit of the fits of a search that gets these groups. Its fits get them where they ask for them."""
+    asked = get_config()["enable_metadata_routing"] and model.get_metadata_routing().fit.requests.get("groups")
+    return unit_of(model.group_column, grouped=groups is not None and bool(asked))
+
+
+def _facts(
+    n_rows: int | None, n_features: int | None, n_classes: int | None, *, piped: bool, unit: str
+) -> list[Facts | Unknown]:
     """Return the facts of the smallest and of the largest training set, as far as they are given.
 
     A training set may lack classes. With two of them a plan may be another one, so these come first. Where data come
-    out of a pipeline (``piped``) its steps may have left a single column.
+    out of a pipeline (``piped``) its steps may have left a single column. Half of the rows may be those of one person.
     """
     if n_rows is None or n_features is None or n_classes is None:
         return [Unknown()]
     widths = {1, n_features} if piped else {n_features}
-    return [Facts(n, d, k) for k in sorted({2, n_classes}) for n in (max(1, n_rows // 2), n_rows) for d in widths]
+    least = max(1, n_rows // 2) if unit == ROW else 1
+    return [Facts(n, d, k, unit=unit) for k in sorted({2, n_classes}) for n in (least, n_rows) for d in widths]
 
 
 def _with_columns(model: PrivateClassifier, facts: list[Facts | Unknown], X: Any) -> list[Facts | Unknown]:
@@ -209,9 +226,9 @@ class _Candidate:
         """Return epsilon or delta."""
         return decimal(float(getattr(self.budget or self.model, name)))
 
-    def price(self, terms: Terms) -> Amount:
+    def price(self, terms: Terms, unit: str) -> Amount:
         """Return what a ledger with these terms sets aside for a fit; raise ValueError if it refuses it."""
-        terms.require_fit(type(self.model).__name__, self.model.adjacency, self.private)
+        terms.require_fit(type(self.model).__name__, self.model.adjacency, self.private, unit)
         if not self.private:
             return NOTHING
         if self.budget is not None:
@@ -233,13 +250,15 @@ class _Candidate:
 
 @dataclass(frozen=True)
 class _Plan:
-    """``tried`` of the ``candidates`` on each of ``splits`` training sets, of which ``seen`` hold any one row."""
+    """``tried`` of the ``candidates`` on each of ``splits`` training sets, of which ``seen`` hold any one unit."""
 
     candidates: list[_Candidate]
     tried: int
     splits: int
     seen: int
     refits: int
+    folds_are_public: bool
+    unit: str
 
     @classmethod
     def of(cls, search: Any, cv: Any, X: Any, y: Any, groups: Any, sizes: tuple[int | None, ...]) -> _Plan:
@@ -252,24 +271,30 @@ class _Plan:
         if isinstance(cv, Iterator):
             raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
         models = [private_step(clone(estimator).set_params(**candidate)) for candidate in candidates]
-        piped = isinstance(estimator, Pipeline)
-        facts, shown = _facts(*sizes, piped=piped), None if piped else X
-        found = [_Candidate.of(model, _with_columns(model, facts, shown)) for model in models]
-        for name in ("adjacency", "ledger"):
-            if any(getattr(model, name) != getattr(models[0], name) for model in models):
+        units = [_unit(model, groups) for model in models]
+        for name, values in (
+            ("adjacency", [model.adjacency for model in models]),
+            ("ledger", [model.ledger for model in models]),
+            ("the unit of protection", units),
+        ):
+            if any(value != values[0] for value in values):
                 raise ValueError(f"the candidates differ in {name}, so their costs do not add up to one guarantee")
+        piped, unit = isinstance(estimator, Pipeline), units[0]
+        facts, shown = _facts(*sizes, piped=piped, unit=unit), None if piped else X
+        found = [_Candidate.of(model, _with_columns(model, facts, shown)) for model in models]
         splitter = check_cv(cv, np.array([0, 1]), classifier=is_classifier(estimator))
         splits = int(splitter.get_n_splits(X, y, groups))
         # in how many training sets each row is certain to be missing: these folds look at no data
         missing = {KFold: 1, RepeatedKFold: getattr(splitter, "n_repeats", 1)}.get(type(splitter), 0)
-        return cls(found, tried, splits, splits - missing, refits)
+        seen = splits - missing if unit == ROW else splits  # rows of one person may be in every fold
+        return cls(found, tried, splits, seen, refits, missing > 0, unit)
 
     def total(self, amounts: Sequence[Fraction], times: int) -> Fraction:
         """Return the largest sum that the tried candidates, each so many times, and a refit of any can reach."""
         return times * sum(sorted(amounts)[-self.tried :], Fraction(0)) + self.refits * max(amounts)
 
     def guarantee(self, delta: float | None) -> tuple[float, float, str]:
-        """Return epsilon, delta and the name of the theorem for all fits that see one row."""
+        """Return epsilon, delta and the name of the theorem for all fits that see one unit."""
         if not all(candidate.private for candidate in self.candidates):
             return math.inf, 1.0 if delta is None else delta, "basic"
         summed, deltas = (
@@ -286,7 +311,7 @@ class _Plan:
         return epsilon, delta, name
 
     def _sums(self, currency: Currency) -> tuple[float, float] | None:
-        """Return the sums of amounts and of failures of all fits that see one row; None if a budget has no amount."""
+        """Return the sums of amounts and of failures of all fits that see one unit; None if a budget has no amount."""
         budgets = [candidate.budget for candidate in self.candidates]
         exact = [found for b in budgets if b is not None and (found := amount_in(b, currency)) is not None]
         if len(exact) < len(self.candidates):
@@ -296,9 +321,17 @@ class _Plan:
         )
         return float_above(main), float_above(failure)
 
+    def asked(self, ledger: PrivacyLedger | None) -> tuple[dict[str, float] | None, dict[str, float] | None, Any, str]:
+        """Return what the fits need of a ledger, what it has, whether that is enough, and the unit that it protects."""
+        if ledger is None:
+            return None, None, None, self.unit
+        terms, left = ledger.terms(), ledger.left()
+        needs = self.reserved(terms)
+        return terms.as_dict(needs), terms.as_dict(left), needs.fits_into(left), terms.unit
+
     def reserved(self, terms: Terms) -> Amount:
         """Return what a ledger with these terms sets aside for all fits; raise ValueError if it refuses one."""
-        prices = [candidate.price(terms) for candidate in self.candidates]
+        prices = [candidate.price(terms, self.unit) for candidate in self.candidates]
         return Amount(*(self.total([getattr(p, part) for p in prices], self.splits) for part in ("main", "delta")))
 
 

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from .ledger import Budget, Ledger
 from .repetition import BestOf
+from .units import ROW, require_same_unit
 
 
 class Allowance:
@@ -21,21 +22,24 @@ class Allowance:
     no sum of them is due (parallel composition, McSherry 2009).
     """
 
-    def __init__(self, search: BestOf, *, adjacency: str, private: bool) -> None:
-        self._search, self._adjacency, self._private = search, adjacency, private
+    def __init__(self, search: BestOf, *, adjacency: str, private: bool, unit: str = ROW) -> None:
+        self._search, self._adjacency, self._private, self._unit = search, adjacency, private, unit
         self._spent = False
 
     @contextmanager
-    def fit(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Ledger]:
+    def fit(
+        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+    ) -> Iterator[Ledger]:
         """Give the filter of the one fit or score that this is for; raise ValueError if it is not covered."""
         if self._spent:
             raise ValueError(f"{label} asks for a second budget: a run pays for one fit and one score only")
         if budget is None or adjacency != self._adjacency or private != self._private:
             raise ValueError(f"{label} keeps another promise than its search: neighbours and privacy must be the same")
+        require_same_unit(label, unit, self._unit)
         if not self._search.covers(budget):
             raise ValueError(f"the budget of this run, in {budget.currency.name}, is more than the search allows")
         self._spent = True
-        filtered = Ledger(budget)
+        filtered = Ledger(budget, unit=self._unit)
         try:
             yield filtered
         finally:

@@ -17,6 +17,7 @@ from .rounding import MARGIN, down, up
 SMALLEST_FAILURE = 1e-290
 """The smallest probability that can be asked for: parts of it are still floats with all digits."""
 MOST_COLUMNS = 2**30
+MOST_ROWS = 2**40
 INSTEAD = "list the values of these columns (Categories([...])) or hash them (Text(buckets=256)): neither looks at rows"
 """What makes a discovery needless, as the end of a message."""
 
@@ -38,24 +39,29 @@ class Discovery:
     Parameters
     ----------
     failure : float
-        The part of delta that pays for it: for each row, the probability that a value which it alone has is shown.
+        The part of delta that pays for it: for each unit, a row or a person, the probability that a value which it
+        alone has is shown.
     columns : int
         In how many columns values are unknown. A row has at most one value in each.
     shift : float
-        By how many standard deviations of the noise one row moves one count.
+        By how many standard deviations of the noise one unit moves one count.
+    most : int
+        The most rows that one unit can have. So many values can a unit have in a column, with weights that add up to
+        at most 1.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 4.12 and 4.13)
-    A value is shown if some row has it and its noisy count is at least :meth:`threshold`. Then the values that one row
+    A value is shown if some row has it and its noisy count is at least :meth:`threshold`. Then the values that one unit
     alone has, in all columns together, stay hidden with a probability of at least 1 - failure, and those that one group
-    of rows alone has with a probability of at least 1 - :meth:`of_group`. (Of many rows with values of their own, one
+    of units alone has with a probability of at least 1 - :meth:`of_group`. (Of many units with values of their own, one
     or another is shown with up to so many times that probability.)
     """
 
     failure: float
     columns: int
     shift: float
+    most: int = 1
 
     def __post_init__(self) -> None:
         failure, shift = (_number(name, getattr(self, name)) for name in ("failure", "shift"))
@@ -68,42 +74,70 @@ class Discovery:
         columns = _positive("columns", self.columns)
         if columns > MOST_COLUMNS:
             raise ValueError(f"columns={columns!r} must be at most {MOST_COLUMNS}")
-        for name, value in (("failure", failure), ("columns", columns), ("shift", shift)):
+        most = _positive("most", self.most)
+        if most > MOST_ROWS:
+            raise ValueError(f"most={most!r} must be at most {MOST_ROWS}")
+        for name, value in (("failure", failure), ("columns", columns), ("shift", shift), ("most", most)):
             object.__setattr__(self, name, value)
 
     def threshold(self, unit_steps: int, sigma: int) -> int:
         """Return the smallest integer threshold that arithmetic can prove enough for this ``failure``.
 
-        Counts are integers: a row counts ``unit_steps``, and the noise is N(0, sigma**2), rounded to integers.
+        Counts are integers: a unit counts ``unit_steps``, and the noise is N(0, sigma**2), rounded to integers.
         """
         unit_steps, sigma = _positive("unit_steps", unit_steps), _positive("sigma", sigma)
         if Fraction(unit_steps, sigma) > Fraction(up(self.shift)):  # as in of_group
             raise ValueError(
-                f"sigma={sigma!r} is too small: one row, unit_steps={unit_steps!r}, moves a count by more than the "
+                f"sigma={sigma!r} is too small: one unit, unit_steps={unit_steps!r}, moves a count by more than the "
                 f"promised {self.shift!r} standard deviations"
             )
         low, high = 0, 40 * sigma  # beyond it a tail is below e^-800
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self._kept(rounded_tail(middle, sigma)) else (middle, high)
+            kept = self._kept(rounded_tail(middle, sigma), rounded_tail(middle + unit_steps, sigma))
+            low, high = (low, middle) if kept else (middle, high)
         return unit_steps + high
 
-    def _kept(self, tail: float) -> bool:
-        """Return whether values that are shown with this probability each, one in every column, keep ``failure``."""
-        return tail < 1 and up(-math.expm1(self.columns * math.log1p(-tail))) <= self.failure
+    def _kept(self, tail: float, faint: float) -> bool:
+        """Return whether ``failure`` is kept in the worst case, in which a unit has ``most`` values in every column.
+
+        One has all its weight and is shown with the probability ``tail``, the others have next to none of it and are
+        shown with the probability ``faint``.
+        """
+        if not tail < 1:
+            return False
+        hidden = math.log1p(-tail) + (self.most - 1) * math.log1p(-faint)
+        return up(-math.expm1(self.columns * hidden)) <= self.failure
 
     def of_group(self, size: int) -> float:
-        """Return the part of delta for ``size`` rows together, rounded up.
+        """Return the part of delta for ``size`` units together, rounded up.
 
-        The worst are either ``size`` rows with one value of their own, or a value of its own for each of them.
+        The worst are either ``size`` units with one value of their own, or a value of its own for each of them; and
+        ``most - 1`` values of next to no weight for each of them.
         """
         size = _positive("size", size)
         if size == 1:
             return self.failure
-        one = math.log1p(-self.failure) / self.columns  # log of the probability that the value of one row stays hidden
-        z = -float(ndtri(-math.expm1(one)))
+        one = math.log1p(-self.failure) / self.columns  # log of the probability that the values of one unit stay hidden
+        z = self._beyond(one)
         shared = float(log_ndtr(down(z) - up(self.shift) * (size - 1)))
+        if self.most > 1:
+            shared += size * (self.most - 1) * float(log_ndtr(down(z) + down(self.shift)))
         return min(1.0, up(-math.expm1(self.columns * min(shared, size * one))))
+
+    def _beyond(self, hidden: float) -> float:
+        """Return how far above one unit a threshold is at least, in deviations.
+
+        ``hidden`` is the log of the probability that a column shows no value of one unit.
+        """
+        if self.most == 1:
+            return -float(ndtri(-math.expm1(hidden)))
+        low, high = 0.0, 40.0
+        for _ in range(60):
+            middle = (low + high) / 2
+            all_of_them = float(log_ndtr(middle)) + (self.most - 1) * float(log_ndtr(middle + up(self.shift)))
+            low, high = (low, middle) if all_of_them >= hidden else (middle, high)
+        return low
 
 
 def _positive(name: str, value: Any) -> int:

@@ -15,6 +15,7 @@ from .costs import Cost, DiscoveryCost
 from .currencies import ZCDP, Currency, PureDP
 from .discovery import INSTEAD
 from .rounding import above, below
+from .units import ROW, as_unit
 
 
 class BudgetExhausted(ValueError):
@@ -112,10 +113,10 @@ class Ledger:
     to about 1e-16.) A discovery is accepted once. (docs/guarantees.md, 2.6 and 14.7)
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, *, unit: str = ROW) -> None:
         if not (budget.limit > 0 and math.isfinite(budget.limit)):
             raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
-        self._budget = budget
+        self._budget, self._unit = budget, as_unit(unit)
         self._limit = Fraction(budget.limit)
         self._charged = Fraction(0)
         self._failure = 0.0
@@ -129,6 +130,11 @@ class Ledger:
     def budget(self) -> Budget:
         """The guarantee, fixed when the ledger was opened."""
         return self._budget
+
+    @property
+    def unit(self) -> str:
+        """What the guarantee protects: "row", or the name of the persons whose rows are protected together."""
+        return self._unit
 
     @property
     def charged(self) -> float:

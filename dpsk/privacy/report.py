@@ -15,6 +15,7 @@ from .ledger import Ledger, Release
 from .neighbours import Adjacency
 from .repetition import BestOf
 from .rounding import above
+from .units import ROW, as_unit, definition, group_protected_less, several
 
 
 class NotPrivateWarning(UserWarning):
@@ -56,6 +57,9 @@ class PrivacySpent:
         like those of any other fit.
     columns : tuple of (name, kind)
         The columns of a raw table, and how each was read; empty for a table of numbers. They count as public.
+    unit : str, default="row"
+        What is protected: "row", or a person with all rows that have the same id. A person is named after the column of
+        ids or after the unit of the ledger; where there is no such name, it is a "person".
     """
 
     epsilon: float
@@ -69,13 +73,15 @@ class PrivacySpent:
     releases: tuple[Release, ...] = ()
     complete: bool = True
     columns: tuple[tuple[str, str], ...] = ()
+    unit: str = ROW
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error
+        as_unit(self.unit)
 
     @classmethod
     def of(cls, ledger: Ledger, *, adjacency: str, private: bool, complete: bool = True) -> PrivacySpent:
-        """Return the frozen report of a ledger."""
+        """Return the frozen report of a ledger, whose unit is that of the report."""
         budget = ledger.budget
         return cls(
             epsilon=budget.epsilon,
@@ -88,13 +94,16 @@ class PrivacySpent:
             private=private,
             releases=ledger.releases,
             complete=complete,
+            unit=ledger.unit,
         )
 
     @classmethod
-    def nothing_promised(cls, delta: float, adjacency: str) -> PrivacySpent:
+    def nothing_promised(cls, delta: float, adjacency: str, unit: str = ROW) -> PrivacySpent:
         """Return the report of a fit without noise, at epsilon = inf."""
         inf = math.inf
-        return cls(inf, float(delta), inf, GaussianDP(), limit=inf, charged=inf, adjacency=adjacency, private=False)
+        return cls(
+            inf, float(delta), inf, GaussianDP(), limit=inf, charged=inf, adjacency=adjacency, private=False, unit=unit
+        )
 
     @property
     def discovery(self) -> Discovery | None:
@@ -116,7 +125,7 @@ class PrivacySpent:
         return self.currency.delta(self.limit, epsilon)
 
     def epsilon_for_group(self, size: int) -> float:
-        """Return the epsilon that protects any ``size`` rows together, at this report's delta."""
+        """Return the epsilon that protects any ``size`` units together, at this report's delta."""
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ValueError(f"size={size!r} must be a positive integer")
         if size == 1 or math.isinf(self.limit):
@@ -126,7 +135,7 @@ class PrivacySpent:
         return self.currency.epsilon_for_group(self.limit, self.delta, size)
 
     def statement(self) -> str:
-        """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of rows."""
+        """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of units."""
         if not self.complete:
             return self._without_model()
         if math.isinf(self.limit):
@@ -140,10 +149,9 @@ class PrivacySpent:
                 f"subtract it. With system randomness the same fit would have kept {self._guarantee()}."
             )
         return (
-            f"This model was trained with {self._guarantee()}. The unit of protection is one row of the training "
-            f"data; two data sets are neighbours when {Adjacency(self.adjacency).words}. Treated as public, and not "
-            f"protected: {self._public()}, and "
-            f"every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
+            f"This model was trained with {self._guarantee()}. The unit of protection is {self._defined()}; two data "
+            f"sets are neighbours when {self._neighbours()}. Treated as public, and not protected: {self._public()}, "
+            f"and every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
             f"{self._groups()}"
             "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
             "the same data, such as a model selection, add to it."
@@ -156,9 +164,15 @@ class PrivacySpent:
             return text + "What it released before was NOT PRIVATE: its noise came from a known seed (random_state)."
         return text + (
             f"What it released before took {100 * self.charged / self.limit:.1f}% of its budget and keeps "
-            f"{self._guarantee()} for each row. Neighbours differ in that {Adjacency(self.adjacency).words}. "
+            f"{self._guarantee()} for each {self.unit}. Neighbours differ in that {self._neighbours()}. "
             f"{self._discovered()}Other fits on the same data add to it."
         )
+
+    def _defined(self) -> str:
+        return f"{definition(self.unit)}{' of the training data' if self.unit == ROW else ''}"
+
+    def _neighbours(self) -> str:
+        return Adjacency(self.adjacency).words(self.unit)
 
     def _guarantee(self) -> str:
         text = f"({round_up(self.epsilon, 4)}, {round_up(self.delta, 3)})-differential privacy"
@@ -175,13 +189,15 @@ class PrivacySpent:
         return text if self.rho is None else f"{text} ({round_up(self.rho, 4)}-zCDP)"
 
     def _public(self) -> str:
+        counted = "the number of rows" if self.unit == ROW else f"the number of rows and of {several(self.unit)}"
         if not self.columns:
-            return "the number of rows and of columns, the set of class labels, that all values are finite"
+            widths = " and of columns" if self.unit == ROW else ", the number of columns"
+            return f"{counted}{widths}, the set of class labels, that all values are finite"
         kinds = dict[str, list[str]]()
         for name, kind in self.columns:
             kinds.setdefault(kind, []).append(name)
         listed = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in kinds.items())
-        return f"the number of rows, the set of class labels, the names and kinds of the columns ({listed})"
+        return f"{counted}, the set of class labels, the names and kinds of the columns ({listed})"
 
     def _is_search(self) -> bool:
         return isinstance(self.currency, BestOf)
@@ -190,24 +206,26 @@ class PrivacySpent:
         if self.discovery is None:
             return ""
         return (
-            f"Of delta, {round_up(self.discovery.failure, 3)} is for the discovery of values: for each row, with "
-            "at most this probability a value that it alone has appears in the model. "
+            f"Of delta, {round_up(self.discovery.failure, 3)} is for the discovery of values: for each {self.unit}, "
+            "with at most this probability a value that it alone has appears in the model. "
         )
 
     def _groups(self) -> str:
         try:
             two, ten = (self._epsilon_in_words(k) for k in (2, 10))
         except ValueError:
-            return "Nothing is stated for a person who contributed several rows, who is protected less. "
+            if self.unit == ROW:
+                return "Nothing is stated for a person who contributed several rows, who is protected less. "
+            return f"Nothing is stated for two {several(self.unit)} together, who are protected less. "
         return (
-            f"A person who contributed several rows is protected less: at the same delta epsilon is {two} for 2 "
-            f"rows and {ten} for 10. "
+            f"{group_protected_less(self.unit)} protected less: at the same delta epsilon is {two} for 2 "
+            f"{several(self.unit)} and {ten} for 10. "
         )
 
-    def _epsilon_in_words(self, rows: int) -> str:
-        epsilon = self.epsilon_for_group(rows)
-        if epsilon == math.inf and self.discovery is not None:  # values that only these rows have
-            chance = round_up(self.discovery.of_group(rows), 3)
+    def _epsilon_in_words(self, size: int) -> str:
+        epsilon = self.epsilon_for_group(size)
+        if epsilon == math.inf and self.discovery is not None:  # values that only these units have
+            chance = round_up(self.discovery.of_group(size), 3)
             return f"infinite (a value that only they have may appear with a probability of {chance})"
         return round_up(epsilon, 3)
 
@@ -225,9 +243,10 @@ class PrivacySpent:
         used = 100 * self.charged / self.limit
         count = sum(release.count for release in self.releases)
         part = "" if self.discovery is None else f" ({round_up(self.discovery.failure, 3)} of it for a discovery)"
+        unit = "" if self.unit == ROW else f"unit={self.unit!r}, "
         return (
             f"PrivacySpent(epsilon={round_up(self.epsilon, 4)}, delta={round_up(self.delta, 3)}{part}, "
-            f"adjacency={self.adjacency!r}, private={self.private}; {count} releases used {used:.1f}% of "
+            f"adjacency={self.adjacency!r}, {unit}private={self.private}; {count} releases used {used:.1f}% of "
             f"{self.limit:.4g} {self.currency.name}{'' if self.complete else '; no model came of it'})"
         )
 

@@ -44,6 +44,7 @@ class ArmijoGains(Query):
     """
 
     label = "gains"
+    weighed = True
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ class GradientSum(Query):
     """
 
     label = "gradient"
+    weighed = True
     evaluations = 1
 
     def __init__(self, loss: Loss, w: Floats, *, clip: float) -> None:

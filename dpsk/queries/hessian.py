@@ -68,6 +68,7 @@ class HessianSum(Query):
     """
 
     label = "Hessian"
+    weighed = True
     evaluations = 1
 
     def __init__(self, loss: Loss, w: Floats, *, clip: float) -> None:

@@ -29,6 +29,7 @@ class RowNorms(Query):
     """
 
     label = "row norms"
+    weighed = True
     unit = 1.0
     lowest, highest = -64, 64
     norms = np.append(2.0**lowest, np.multiply.outer(np.ldexp(1.0, np.arange(lowest, highest) + 1), _QUARTERS))
@@ -61,6 +62,7 @@ class EntryCounts(Query):
 
     unit = 2.0**-_WEIGHT_BITS
     n_bins: int
+    weighed = True
 
     def __init__(self, n_features: int, entries: float, *, norm: str = "l2") -> None:
         if not entries > 0:
@@ -150,6 +152,7 @@ class Successes(Query):
     """
 
     label = "successes"
+    weighed = True
     unit = 2.0**-_COUNT_BITS
 
     def sensitivity(self, adjacency: str) -> Sensitivity:

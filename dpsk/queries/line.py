@@ -39,6 +39,7 @@ class LossesAlong(Query):
     """
 
     label = "losses"
+    weighed = True
 
     def __init__(
         self, loss: Loss, start: Floats, step: Floats, multiples: Sequence[float] | Floats, *, clip: float

@@ -24,6 +24,7 @@ class Moments(Query):
     """
 
     label = "moments"
+    weighed = True
     scale = 2.0
     """The scale of the rows this is for: units are at most 1/2."""
 

@@ -25,6 +25,7 @@ class ClassCounts(Query):
     """
 
     label = "class counts"
+    weighed = True
     unit = 2.0**-_BITS
 
     def __init__(self, n_classes: int) -> None:
@@ -52,6 +53,7 @@ class Outcomes(Query):
     """
 
     label = "outcomes"
+    weighed = True
     unit = 2.0**-_BITS
     evaluations = 1
 

@@ -11,10 +11,14 @@ from pathlib import Path
 APPLICATION = int.from_bytes(b"dpsk", "big")
 """What SQLite files of this kind are marked with (``PRAGMA application_id``)."""
 
-PLAIN, WITH_RESERVE = 1, 2
-"""The layouts (``PRAGMA user_version``). Only a ledger with a reserve for discoveries has the second one."""
+PLAIN, WITH_RESERVE, WITH_UNIT = 1, 2, 3
+"""The layouts (``PRAGMA user_version``), each with all of the one before.
 
-VERSION = WITH_RESERVE
+A ledger gets the first that holds its terms: the second for a reserve for discoveries, the third for a unit of
+protection other than the row. So older versions can use the ledgers that they understand, and refuse the others.
+"""
+
+VERSION = WITH_UNIT
 """The newest layout this version can read."""
 
 _LAYOUT = """

@@ -6,7 +6,8 @@ import uuid
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from .ledger_file import WITH_RESERVE, LedgerError, layout
+from ..units import ROW
+from .ledger_file import WITH_RESERVE, WITH_UNIT, LedgerError, layout
 from .terms import NOTHING, Amount, Terms
 
 ALL = ""
@@ -36,10 +37,14 @@ def write_terms(db: sqlite3.Connection, terms: Terms) -> None:
     budget = repr(terms.epsilon), repr(terms.delta), terms.currency, str(terms.limit.main)
     rest = terms.adjacency, json.dumps(terms.disjoint), terms.allow_nonprivate, now()
     db.execute("INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*budget, *rest))
-    if terms.reserve:
+    if terms.reserve or terms.unit != ROW:
         db.execute(f"ALTER TABLE terms ADD COLUMN reserve TEXT NOT NULL DEFAULT '{terms.reserve!r}'")
         db.execute("ALTER TABLE fits ADD COLUMN reserved_delta TEXT NOT NULL DEFAULT '0'")
         db.execute(f"PRAGMA user_version = {WITH_RESERVE}")
+    if terms.unit != ROW:
+        db.execute("CREATE TABLE unit (name TEXT NOT NULL)")
+        db.execute("INSERT INTO unit VALUES (?)", (terms.unit,))
+        db.execute(f"PRAGMA user_version = {WITH_UNIT}")
     db.executemany("INSERT INTO accounts VALUES (?, '0', '0')", [(name,) for name in terms.disjoint or (ALL,)])
 
 
@@ -49,7 +54,8 @@ def read_terms(db: sqlite3.Connection) -> Terms:
     reserve = db.execute("SELECT reserve FROM terms").fetchone()[0] if _has_reserve(db) else "0"
     limit = Amount(Fraction(amount), Fraction(delta if currency == "basic" else reserve))
     promise = float(epsilon), float(delta), currency, limit
-    return Terms(*promise, adjacency, tuple(json.loads(disjoint)), bool(allow), float(reserve))
+    unit = str(db.execute("SELECT name FROM unit").fetchone()[0]) if layout(db) >= WITH_UNIT else ROW
+    return Terms(*promise, adjacency, tuple(json.loads(disjoint)), bool(allow), float(reserve), unit)
 
 
 def set_aside_delta(db: sqlite3.Connection, token: str, delta: Fraction) -> None:

@@ -15,8 +15,7 @@ from typing import Any, Self
 
 from ..allowance import Allowance
 from ..ledger import Budget, BudgetExhausted, Ledger
-from ..neighbours import Adjacency
-from ..report import round_up
+from ..units import ROW
 from .ledger_file import LedgerError, created, reading, writing
 from .ledger_rows import (
     ALL,
@@ -31,6 +30,7 @@ from .ledger_rows import (
     set_aside_delta,
     write_terms,
 )
+from .ledger_statement import ledger_statement, number_of
 from .terms import NOTHING, Amount, Spend, Terms
 
 
@@ -43,9 +43,9 @@ class PrivacyLedger:
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 12.2 to 12.7 and 12.9)
+    (docs/guarantees.md, 12.2 to 12.7, 12.9 and 12.10)
     Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
-    each row, whatever was chosen on the way and in which order, also while fits run at the same time (Rogers, Roth,
+    each unit, whatever was chosen on the way and in which order, also while fits run at the same time (Rogers, Roth,
     Ullman & Vadhan 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022; Haney et al. 2023):
 
     * An account holds the sum of the caps of open fits and of what closed fits counted at the end. A transaction adds a
@@ -53,8 +53,8 @@ class PrivacyLedger:
     * A fit whose own filter is kept in the currency of the ledger counts, once it has ended, as what it charged. Others
       keep the whole cap: sampled batches, pure epsilon, privacy loss distributions and everything under "basic".
     * A fit that ended before it charged anything drew nothing and counts for nothing.
-    * If it is fixed and public which data set a row belongs to, each disjoint data set has an account of its own, and a
-      fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
+    * If it is fixed and public which data set a unit belongs to, each disjoint data set has an account of its own, and
+      a fit on several counts in all of theirs. (Numbers of rows are public for each data set.)
 
     The guarantee is ``epsilon`` and ``delta``, not what is counted so far: how much that is may depend on the data.
 
@@ -71,14 +71,19 @@ class PrivacyLedger:
     adjacency : {"zero-out", "replace"}, default="zero-out"
         Which data sets are neighbours. Fits with another adjacency protect something else and are refused.
     disjoint : list of names, default=None
-        Names of data sets that have no row in common, such as two hospitals: each then has the whole budget to itself.
-        It must be fixed and public which of them a row belongs to. None: everything adds up, whatever its name.
+        Names of data sets that have no row, or no person, in common, such as two hospitals: each then has the whole
+        budget to itself. It must be fixed and public which of them a unit belongs to. None: everything adds up,
+        whatever its name.
     allow_nonprivate : bool, default=False
         Whether to record fits that are not private (with ``random_state``, or ``epsilon=inf``) instead of refusing
         them. They count for nothing and void the guarantee, which :meth:`statement` then says.
     reserve : float, default=0
         With ``currency="mu**2"``: the part of delta that is for fits that discover the values of columns. Their
         failures add up to at most this; a fit that ended before its discovery returns its part.
+    unit : str, default="row"
+        What is protected: "row", or a name for the persons whose rows are protected together, such as "patient". Fits
+        of another unit are refused. Fits with ``group_column="patient"`` go on a ledger of patients, and so do fits
+        whose ids are given as ``groups``, which are then taken to be those of patients.
     create : bool or None, default=None
         None: open the ledger; if there is no file and a budget is given, create it. True: create the ledger, and refuse
         if there is a file. False: open the ledger, and refuse if there is no file. Use False in scripts that run often,
@@ -106,6 +111,7 @@ class PrivacyLedger:
         disjoint: Iterable[str] | None = None,
         allow_nonprivate: bool | None = None,
         reserve: float | None = None,
+        unit: str | None = None,
         create: bool | None = None,
         timeout: float = 60.0,
     ) -> None:
@@ -122,6 +128,7 @@ class PrivacyLedger:
             "disjoint": disjoint if disjoint is None or isinstance(disjoint, str) else tuple(disjoint),
             "allow_nonprivate": allow_nonprivate,
             "reserve": reserve,
+            "unit": unit,
         }
         has_budget = epsilon is not None or delta is not None
         if create or (create is None and has_budget and not os.path.exists(self._path)):
@@ -206,25 +213,30 @@ class PrivacyLedger:
     # ---------------------------------------------------------------------------------------------- spending
 
     @contextmanager
-    def fit(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Ledger | None]:
+    def fit(
+        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+    ) -> Iterator[Ledger | None]:
         """Set the budget of one fit aside, then give the filter that the fit has to charge; settle when it ends.
 
         ``budget`` is None for a fit without any privacy. Raises :class:`~dpsk.BudgetExhausted` if the budget does not
         fit, ValueError if the ledger refuses such fits, and LedgerError if it cannot be written.
         """
-        reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private)
-        filtered = None if budget is None else Ledger(budget)
+        reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private, unit=unit)
+        filtered = None if budget is None else Ledger(budget, unit=reservation.unit)
         try:
             yield filtered
         finally:
             reservation.end(filtered)
 
-    def reserve(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Reservation:
+    def reserve(
+        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+    ) -> Reservation:
         """Set the whole budget aside, on disk when this returns; :meth:`fit` does this and settles."""
         private = private and budget is not None
         with self._writing() as db:
             terms = read_terms(db)
-            amount = self._require_fit(db, terms, budget, label, adjacency, private)
+            terms.require_fit(label, adjacency, private, unit)
+            amount = self._amount(db, terms, budget if private else None, label)
             for name in self._accounts(terms):
                 set_account(db, name, account(db, name) + amount)
             token, main, delta = uuid.uuid4().hex, str(amount.main), str(amount.delta)
@@ -237,23 +249,23 @@ class PrivacyLedger:
             set_aside_delta(db, token, amount.delta)
         return Reservation(self, token, budget, private, terms)
 
-    def require_room(self, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> None:
+    def require_room(
+        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+    ) -> None:
         """Raise what :meth:`reserve` would raise now, without a trace. Without a budget, something has to be left."""
         with self._reading() as db:
             terms = read_terms(db)
-            self._require_fit(db, terms, budget, label, adjacency, private)
+            terms.require_fit(label, adjacency, private, unit)
+            self._amount(db, terms, budget if private else None, label)
             left = self._left(db, terms)
             if private and not left.main > 0:
                 raise BudgetExhausted(f"nothing of {terms.words(terms.limit)} is left in {self._name()} for {label}")
 
-    def _require_fit(
-        self, db: sqlite3.Connection, terms: Terms, budget: Budget | None, label: str, adjacency: str, private: bool
-    ) -> Amount:
-        """Return what a fit has to set aside; raise if it is not taken, or does not fit into an account."""
+    def _amount(self, db: sqlite3.Connection, terms: Terms, budget: Budget | None, label: str) -> Amount:
+        """Return what a fit with this budget sets aside; raise BudgetExhausted if it does not fit into an account."""
         terms.require_datasets(self._datasets)
-        terms.require_fit(label, adjacency, private)
         require_sums(db, terms, self._path)
-        amount = terms.price(budget) if private and budget is not None else NOTHING
+        amount = NOTHING if budget is None else terms.price(budget)
         for name in self._accounts(terms):
             held = account(db, name)
             if not (held + amount).fits_into(terms.limit):
@@ -329,43 +341,7 @@ class PrivacyLedger:
             spends = self._history(db, terms, names)
             left = self._left(db, terms)
             require_sums(db, terms, self._path)
-        spends = [spend for spend in spends if spend.state != "returned"]
-        broken, counted = ([spend for spend in spends if spend.private is private] for private in (False, True))
-        waiting = sum(spend.state == "open" for spend in counted)
-        guarantee = f"({round_up(terms.epsilon, 4)}, {round_up(terms.delta, 3)})-differential privacy"
-        on = f" on {', '.join(map(repr, names))}" if names else ""
-        text = ""
-        if broken:
-            text = (
-                f"NOT PRIVATE: {_number(len(broken), 'fit')} recorded here had noise from a known seed, or none. They "
-                "void the guarantee; the rest of this statement is about the others alone. "
-            )
-        text += (
-            f"All fits and scores recorded in this ledger{on}, {len(counted)} so far, keep {guarantee} together, as "
-            f"will later ones. The unit of protection is one row; two data sets are neighbours when "
-            f"{Adjacency(terms.adjacency).words}. "
-        )
-        if terms.reserve:
-            text += (
-                f"Of delta, {round_up(terms.reserve, 3)} is for fits that discover values: for each row, with at most "
-                "this probability any of them shows a value that it alone has. "
-            )
-        if terms.disjoint:
-            text += (
-                "This holds provided that no row is in two of the data sets "
-                f"{', '.join(map(repr, terms.disjoint))}, and that it is public which of them a row belongs to. "
-            )
-        text += (
-            "Treated as public, and not protected: the numbers of rows and of columns, the sets of class labels, that "
-            "all values are finite, and all parameters. A person who contributed several rows is protected less. "
-            "Nothing is promised about what was computed from the data without being recorded here, such as the scores "
-            f"of a model selection. Left: {terms.words(left)}."
-        )
-        if waiting:
-            text += (
-                f" Running, or ended without a word: {_number(waiting, 'fit')}, counted with all that was set aside."
-            )
-        return text
+        return ledger_statement(terms, spends, left, names)
 
     def _name(self, account: str = ALL) -> str:
         names = (account,) if account != ALL else self._datasets
@@ -379,10 +355,11 @@ class PrivacyLedger:
                 count = db.execute("SELECT count(*) FROM fits WHERE state != 'returned'").fetchone()[0]
         except (LedgerError, OSError) as error:
             return f"<{self._name()}: {'missing' if not os.path.exists(self._path) else error}>"
-        reserve = f", reserve={terms.reserve:g}" if terms.reserve else ""
+        more = f", reserve={terms.reserve:g}" if terms.reserve else ""
+        more += f", unit={terms.unit!r}" if terms.unit != ROW else ""
         return (
-            f"<{self._name()}: epsilon={terms.epsilon:g}, delta={terms.delta:g}, currency={terms.currency!r}{reserve}; "
-            f"{left} left after {_number(count, 'fit')}>"
+            f"<{self._name()}: epsilon={terms.epsilon:g}, delta={terms.delta:g}, currency={terms.currency!r}{more}; "
+            f"{left} left after {number_of(count, 'fit')}>"
         )
 
     def __eq__(self, other: object) -> bool:
@@ -409,6 +386,11 @@ class Reservation:
     def __init__(self, ledger: PrivacyLedger, token: str, budget: Budget | None, private: bool, terms: Terms) -> None:
         self._store, self._token, self._budget, self._private, self._terms = ledger, token, budget, private, terms
         self._process = os.getpid()
+
+    @property
+    def unit(self) -> str:
+        """The unit of the ledger, which the fit protects: ids in an array have no name of their own."""
+        return self._terms.unit
 
     def end(self, filtered: Ledger | None) -> None:
         """Record the end of the fit that charged ``filtered``, which is closed; None leaves the reservation whole.
@@ -452,24 +434,29 @@ class Reservation:
 
 
 @contextmanager
-def set_aside(ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> Iterator[Any]:
+def set_aside(
+    ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+) -> Iterator[Any]:
     """Give the Ledger of one fit (None without a budget), after ``ledger`` reserved its whole budget.
 
-    ``ledger`` is the parameter of the estimator; None reserves nothing.
+    ``ledger`` is the parameter of the estimator; None reserves nothing. The unit of what is given is that of the
+    durable ledger, if there is one, and ``unit`` otherwise.
     """
     durable = ledger if isinstance(ledger, Allowance) else as_ledger(ledger)
     if durable is None:
-        yield None if budget is None else Ledger(budget)
+        yield None if budget is None else Ledger(budget, unit=unit)
     else:
-        with durable.fit(budget, label=label, adjacency=adjacency, private=private) as filtered:
+        with durable.fit(budget, label=label, adjacency=adjacency, private=private, unit=unit) as filtered:
             yield filtered
 
 
-def require_room(ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool) -> None:
+def require_room(
+    ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+) -> None:
     """Raise what :func:`set_aside` would raise now; without a budget, what is known before one is."""
     durable = None if isinstance(ledger, Allowance) else as_ledger(ledger)
     if durable is not None:
-        durable.require_room(budget, label=label, adjacency=adjacency, private=private)
+        durable.require_room(budget, label=label, adjacency=adjacency, private=private, unit=unit)
 
 
 def as_ledger(value: Any) -> PrivacyLedger | None:
@@ -491,7 +478,3 @@ def _as_path(path: Any) -> str:
     if not isinstance(text, str) or not text:
         raise ValueError(f"path={path!r} must be the name of a file, as a string or path")
     return os.path.realpath(text)
-
-
-def _number(count: int, word: str) -> str:
-    return f"{count} {word}" if count == 1 else f"{count} {word}s"

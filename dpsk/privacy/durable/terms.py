@@ -14,6 +14,7 @@ from ..currencies import ZCDP, Currency, GaussianDP, PureDP
 from ..discovery import INSTEAD, SMALLEST_FAILURE
 from ..ledger import Budget
 from ..neighbours import Adjacency
+from ..units import ROW, as_unit, require_same_unit
 
 CURRENCIES: dict[str, Currency | None] = {"basic": None, ZCDP.name: ZCDP(), GaussianDP.name: GaussianDP()}
 """What a durable ledger can be kept in; "basic" adds up epsilons and deltas of whole fits."""
@@ -96,7 +97,7 @@ class Terms:
     Formal guarantee: a fit never counts for less than it guarantees. Under "basic" every budget counts as its (epsilon,
     delta), under "rho" or "mu**2" as the rho or mu**2 that its limit implies. A budget without a finite amount there is
     refused. Under "mu**2" the failures of discoveries add up as well, and stay within the reserve (docs/guarantees.md,
-    12.1 and 12.9).
+    12.1 and 12.9). All fits protect the same unit (docs/guarantees.md, 12.10).
     """
 
     epsilon: float
@@ -107,6 +108,7 @@ class Terms:
     disjoint: tuple[str, ...]
     allow_nonprivate: bool
     reserve: float = 0.0
+    unit: str = ROW
 
     @classmethod
     def fixed(
@@ -119,6 +121,7 @@ class Terms:
         disjoint: Any,
         allow_nonprivate: Any,
         reserve: Any = None,
+        unit: Any = None,
     ) -> Terms:
         """Return the terms with these parameters, where None stands for the default; raise ValueError if one is bad."""
         for name, value in (("epsilon", epsilon), ("delta", delta)):
@@ -140,7 +143,8 @@ class Terms:
         names = () if disjoint is None else _different_names(disjoint)
         if allow_nonprivate not in (None, False, True):
             raise ValueError(f"allow_nonprivate={allow_nonprivate!r} must be True or False")
-        return cls(epsilon, delta, currency, limit, adjacency, names, bool(allow_nonprivate), reserve)
+        unit = as_unit(ROW if unit is None else unit)
+        return cls(epsilon, delta, currency, limit, adjacency, names, bool(allow_nonprivate), reserve, unit)
 
     def require(self, path: str, **given: Any) -> None:
         """Raise ValueError if a parameter that is given (not None) is not the one fixed in the ledger at ``path``."""
@@ -154,8 +158,9 @@ class Terms:
                     f"Leave {name} out to open it, or create another ledger for other data"
                 )
 
-    def require_fit(self, label: str, adjacency: str, private: bool) -> None:
+    def require_fit(self, label: str, adjacency: str, private: bool, unit: str = ROW) -> None:
         """Raise ValueError unless fits of this kind are taken."""
+        require_same_unit(label, unit, self.unit)
         if adjacency != self.adjacency:
             raise ValueError(
                 f"{label} has adjacency={adjacency!r}, but the ledger protects under {self.adjacency!r}: two different "

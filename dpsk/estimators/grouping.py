@@ -1,0 +1,98 @@
+"""Whose rows are whose, as ``fit`` is told: by ``groups``, or by a column of ids that is taken out of the table."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..data import Chunks, Table, is_dask, per_block
+from ..data.persons import Keys, Persons, keys_of
+from ..data.schema import refuse_duplicates
+from ..privacy.units import unit_of
+from ..requirements import listed
+from .validation import at_least, require_one_per_row
+
+FindKeys: TypeAlias = Callable[[], Keys]
+
+
+def without_ids(X: Any, column: Any) -> Any:
+    """Return a table without its column of ids, if it has one, for a prediction."""
+    names = None if column is None else _names(X)
+    return _others(X, names, column) if names is not None and column in names else X
+
+
+def apart(X: Any, column: Any, groups: Any) -> tuple[Any, FindKeys | None]:
+    """Return a table without its column of ids, and what finds the keys of its rows; None if nobody asks for persons.
+
+    Keys are found when the table was read, because chunks are read once.
+    """
+    if column is None:
+        return X, None if groups is None else partial(_keys, groups, "groups")
+    if groups is not None:
+        raise ValueError(f"group_column={column!r} and groups cannot be combined: leave one of them out")
+    if isinstance(X, Chunks):
+        return _chunks_apart(X, column)
+    rest, ids = _taken_out(X, column)
+    return rest, partial(_keys, ids, f"group_column={column!r}")
+
+
+def set_persons(table: Table, keys: Keys, column: Any) -> None:
+    """Make the persons with these keys the units of a table; raise ValueError unless there are two of them."""
+    require_one_per_row("groups" if column is None else f"group_column={column!r}", len(keys), table.facts.n_rows)
+    unit, persons = unit_of(column, grouped=True), Persons.of(keys)
+    at_least(2, persons.n, unit)
+    most = table.facts.n_rows - persons.n + 1  # every other person has a row
+    table.persons = persons
+    table.facts = replace(table.facts, n_rows=persons.n, unit=unit, weighted=True, most_rows=most)
+
+
+def _chunks_apart(chunks: Chunks, column: Any) -> tuple[Chunks, FindKeys]:
+    found = list[Keys]()
+
+    def read() -> Iterator[tuple[Any, Any]]:
+        found.clear()
+        for X, y in chunks:
+            rest, ids = _taken_out(X, column)
+            found.append(keys_of(ids, f"group_column={column!r}"))
+            yield rest, y
+
+    return Chunks(read), partial(np.concatenate, found)
+
+
+def _taken_out(X: Any, column: Any) -> tuple[Any, Any]:
+    """Return a table without its column of ids, and the column."""
+    names = _names(X)
+    if names is None:
+        raise ValueError(
+            f"group_column={column!r} is the name of a column, but the columns of X have no names: give a DataFrame, "
+            "or the ids of the rows to fit as groups"
+        )
+    refuse_duplicates(names)
+    if column not in names:
+        raise ValueError(f"group_column={column!r} names no column of X, which has {listed(map(repr, names))}")
+    if len(names) == 1:
+        raise ValueError(f"group_column={column!r} is the only column of X: a model needs one feature at least")
+    return _others(X, names, column), X[column]
+
+
+def _names(X: Any) -> list[Any] | None:
+    """Return the names of the columns of a table of any library, None if they have none."""
+    if hasattr(type(X), "column_names"):  # of pyarrow, whose columns are arrays
+        return list(X.column_names)
+    return list(X.columns) if hasattr(type(X), "columns") else None
+
+
+def _others(X: Any, names: list[Any], column: Any) -> Any:
+    names = [name for name in names if name != column]
+    return X.select(names) if hasattr(type(X), "column_names") else X[names]
+
+
+def _keys(ids: Any, name: str) -> Keys:
+    if not is_dask(ids):
+        return keys_of(ids, name)
+    if getattr(ids, "ndim", None) != 1 or not hasattr(ids, "to_delayed"):
+        raise ValueError(f"{name} must be a Dask array or Series with one dimension, of one entry per row")
+    keys_of(getattr(ids, "_meta", ids), name)  # or its error, which follows from the type
+    return np.concatenate(per_block(partial(keys_of, name=name), ids))
