@@ -243,7 +243,7 @@ def test_the_curvature_is_counted():
 def refitted(frame, y, epsilon, count):
     """Return effects of fits that differ in the noise of the descent alone: the encoding is the same."""
     model = DPTabularClassifier(epsilon=epsilon, random_state=0)
-    opened = open_table(model, frame, y, None, columns="auto")
+    opened = open_table(model, frame, y, model)
     plan = plan_of(model, opened.facts)
 
     def door(seed):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
+from types import SimpleNamespace
 
 import dask.dataframe as dd
 import numpy as np
@@ -401,7 +402,8 @@ def chunked(frame, cuts=(0, 7, 7, 40, N)):
 
 def opened(X, y=Y, columns=COLUMNS):
     estimator = Estimator()
-    return open_table(estimator, X, y, None, columns=columns), estimator
+    asked = SimpleNamespace(classes=None, columns=columns, group_column=None)
+    return open_table(estimator, X, y, asked), estimator
 
 
 def on_dask(frame, n=4):

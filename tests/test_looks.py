@@ -359,12 +359,14 @@ def test_blocks_files_and_clusters_give_the_same_bits(monkeypatch):
     cut = [frame.iloc[:3], frame.iloc[3:200], frame.iloc[200:]]
     assert everything(in_memory(schema, cut).raw(), frame) == whole
     assert everything(on_disk(schema, cut[::-1]).raw(), frame) == whole, "the order of rows does not matter either"
-    model = DPTabularClassifier()
-    cluster = open_table(model, dd.from_pandas(frame, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4), None,
-                         columns=COLUMNS).raw()  # fmt: skip
+    model = DPTabularClassifier(columns=COLUMNS)
+    cluster = open_table(
+        model, dd.from_pandas(frame, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4), model
+    )
+    cluster = cluster.raw()
     assert everything(cluster, frame) == whole
     chunks = Chunks(lambda: [(frame.iloc[:90], y[:90]), (frame.iloc[90:], y[90:])])
-    assert everything(open_table(model, chunks, None, None, columns=COLUMNS).raw(), frame) == whole
+    assert everything(open_table(model, chunks, None, model).raw(), frame) == whole
     monkeypatch.setattr(dpsk.data.schema, "ROWS_AT_A_TIME", 7)
     assert everything(rows_of(frame), frame) == whole
 

@@ -337,7 +337,8 @@ def test_blocks_files_and_clusters_weigh_rows_the_same(monkeypatch):
     backwards = np.r_[200:500, 3:200, 0:3]
     assert everything(on_disk(schema, cuts[::-1]).raw(weights_of(codes[backwards])), look) == whole
     given = dd.from_pandas(frame, npartitions=4), dd.from_pandas(pd.Series(y), npartitions=4)
-    cluster = open_table(DPTabularClassifier(), *given, None, columns=COLUMNS)
+    model = DPTabularClassifier(columns=COLUMNS)
+    cluster = open_table(model, *given, model)
     assert everything(with_persons(cluster, codes).raw(), look) == whole
     monkeypatch.setattr(dpsk.data.schema, "ROWS_AT_A_TIME", 7)
     assert everything(rows_of(frame, codes), look) == whole
@@ -349,8 +350,8 @@ def test_blocks_files_and_clusters_weigh_rows_the_same(monkeypatch):
 
 def learned(frame, codes, epsilon=4.0, columns="auto", seed=0):
     """Return the map that the encoding learns of persons, and what it paid."""
-    given = (frame, np.arange(len(frame)) % 2, None)
-    table = with_persons(open_table(DPTabularClassifier(), *given, columns=columns), codes)
+    model = DPTabularClassifier(columns=columns)
+    table = with_persons(open_table(model, frame, np.arange(len(frame)) % 2, model), codes)
     currency = currency_for(table.facts, epsilon, 1e-6, "zero-out")
     ledger = Ledger(Budget.of(epsilon, 1e-6, currency=currency))
     return TabularEncoding().learned(Door(ledger, SeededBits(seed), "zero-out"), table), currency

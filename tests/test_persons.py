@@ -1,11 +1,13 @@
 """Persons: ids are compared by value wherever they lie, and rows keep their persons in every storage."""
 
 import datetime as dt
+import hashlib
 import pickle
 import uuid
 import warnings
 from decimal import Decimal
 from itertools import pairwise
+from types import SimpleNamespace
 
 import dask
 import dask.array as da
@@ -16,7 +18,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
+import sklearn
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.fixes import parse_version
 
 import dpsk.data.frames
 from dpsk import Chunks, Date, DPLogisticRegression, DPTabularClassifier, Number
@@ -143,6 +147,13 @@ def test_kinds_of_ids_do_not_meet():
     assert np.array_equal(same_value(ids), np.eye(len(ids), dtype=bool))
 
 
+def test_keys_are_what_they_are_said_to_be():
+    keys = keys_of(["ann", 2.5, dt.datetime(1970, 1, 1, 0, 0, 1), None])
+    assert keys[0].tobytes() == hashlib.blake2b(b"ann", digest_size=16).digest()
+    assert keys[1:, 0].tolist() == [1, 2, 0]
+    assert keys[1:, 1].tolist() == [int(np.float64(2.5).view(np.int64)), 1_000_000, 0]
+
+
 def test_nothing_is_split_that_a_reader_may_change():
     for ids in (
         [True, 1, 1.0, "1", b"1", "True", "TRUE", "true", "01", "1.0", "+1", " 1 ", "1e0", "b'1'", Decimal("1.00")],
@@ -150,6 +161,7 @@ def test_nothing_is_split_that_a_reader_may_change():
         [1e300, 10**300, "1e300", np.inf, "inf", "Infinity", 10**999, "9" * 999, Decimal("1e999999")],
         ["ann", b"ann", np.str_("ann"), np.bytes_(b"ann"), "ann\0", 'b"ann"'],
         [b"\xff\xfe", np.bytes_(b"\xff\xfe"), "\udcff\udcfe"],
+        ["\udc80", b"\x80", b"\xed\xb2\x80"],
         [uuid.UUID(int=7), str(uuid.UUID(int=7))],
         [
             dt.date(2001, 2, 3),
@@ -292,9 +304,10 @@ class Estimator(BaseEstimator):
         return tags
 
 
-def opened(X, y=Y, columns=None, **asked):
+def opened(X, y=Y, columns=None, group_column=None, **given):
     estimator = Estimator()
-    return open_table(estimator, X, y, None, columns=columns, **asked), estimator
+    asked = SimpleNamespace(classes=None, columns=columns, group_column=group_column)
+    return open_table(estimator, X, y, asked, **given), estimator
 
 
 def categories(frame, reverse):
@@ -348,10 +361,15 @@ WITH_COLUMN = {
 }  # fmt: skip
 
 
+# scikit-learn before 1.9 sees no names of columns in these
+UNNAMED = ("polars", "chunks of several libraries") if parse_version(sklearn.__version__) < parse_version("1.9") else ()
+
+
 def require_persons(table, unit):
     assert np.array_equal(table.persons.codes, EXPECTED.codes)
     assert np.array_equal(table.persons.weights, EXPECTED.weights)
     assert (table.facts.n_rows, table.facts.unit, table.facts.weighted) == (13, unit, True)
+    assert np.bincount(table.persons.codes).max() <= table.facts.most_rows == N - 13 + 1
 
 
 def require_no_trace(estimator):
@@ -365,6 +383,8 @@ def require_no_trace(estimator):
 @pytest.mark.parametrize("raw", [False, True], ids=["numbers", "raw"])
 @pytest.mark.parametrize("storage", WITH_COLUMN)
 def test_a_column_of_ids_is_taken_out_wherever_it_lies(storage, raw):
+    if storage in UNNAMED and not raw:
+        pytest.skip("scikit-learn sees no names of columns here")
     table, estimator = opened(*WITH_COLUMN[storage](), columns=COLUMNS if raw else None, group_column="who")
     require_persons(table, "who")
     require_no_trace(estimator)
@@ -431,7 +451,8 @@ def test_groups_and_weights_beside_the_rows(storage, raw, tmp_path):
         assert np.array_equal(table.sample_weight, np.maximum(WEIGHT, 0))
         assert b"p11" not in pickle.dumps(estimator)
     table, _ = opened(X, y, names if raw else None)
-    assert table.persons is table.sample_weight is None
+    assert table.persons is None
+    assert table.sample_weight is None
     assert (table.facts.n_rows, table.facts.unit, table.facts.weighted) == (N, "row", False)
 
 
@@ -537,25 +558,62 @@ def test_problems_of_blocks_are_returned_and_not_raised_where_rows_are():
         opened(FOUR, [0, 1, 0, 1], sample_weight=weights)
 
 
-# --- predictions
+# --- fits and predictions
+
+OPTIONS = {"epsilon": 5.0, "random_state": 0}
 
 
-def fitted(model, rest, y):
+def fitted(model, *data, **beside):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = model.fit(rest, y)
-    model.group_column = "who"
-    return model
+        warnings.simplefilter("ignore", UserWarning)  # accuracy is not the point here
+        return model.fit(*data, **beside)
+
+
+def same(model, other):
+    assert np.array_equal(model.coef_, other.coef_)
+    assert np.array_equal(model.intercept_, other.intercept_)
 
 
 @pytest.fixture(scope="module")
 def models():
-    rest = FRAME[["a", "b"]]
-    options = {"epsilon": 5.0, "random_state": 0}
-    return [
-        fitted(DPLogisticRegression(bounds=(-9, 9), **options), rest, Y),
-        fitted(DPTabularClassifier(**options), rest, Y),
-    ]
+    with dask.config.set(scheduler="threads"):
+        return [
+            fitted(DPLogisticRegression(bounds=(-9, 9), group_column="who", **OPTIONS), FRAME, Y),
+            fitted(DPTabularClassifier(group_column="who", **OPTIONS), FRAME, Y),
+        ]
+
+
+@pytest.mark.parametrize("storage", [name for name in WITH_COLUMN if name not in UNNAMED])
+def test_fits_by_persons_have_the_same_bits_in_every_storage(storage, models):
+    first = models[0]
+    model = fitted(DPLogisticRegression(bounds=(-9, 9), group_column="who", **OPTIONS), *WITH_COLUMN[storage]())
+    same(model, first)
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert model.n_features_in_ == 2
+    assert b"p11" not in pickle.dumps(model)
+
+
+@pytest.mark.parametrize("storage", WITH_COLUMN)
+def test_fits_of_raw_tables_by_persons_have_the_same_bits_in_every_storage(storage):
+    model = DPTabularClassifier(columns=COLUMNS, group_column="who", **OPTIONS)
+    same(fitted(clone(model), *WITH_COLUMN[storage]()), fitted(clone(model), FRAME, Y))
+
+
+def test_fits_by_persons_do_not_depend_on_the_order_of_rows(models):
+    order = np.random.default_rng(8).permutation(N)
+    for model in models:
+        same(fitted(clone(model), FRAME.iloc[order], Y[order]), model)
+        rest = FRAME[["a", "b"]].iloc[order]
+        alone = fitted(clone(model).set_params(group_column=None), rest, Y[order], groups=ID[order])
+        same(alone, model)
+        assert b"p11" not in pickle.dumps(alone)
+        by_row = fitted(clone(model).set_params(group_column=None), FRAME[["a", "b"]], Y)
+        assert not np.array_equal(by_row.coef_, model.coef_)
+
+
+def test_rows_are_no_name_of_persons():
+    with pytest.raises(ValueError, match="group_column='row' is the name of the unit of fits without ids"):
+        opened(FRAME.rename(columns={"who": "row"}), group_column="row")
 
 
 @pytest.mark.parametrize("method", ["predict", "decision_function", "predict_proba", "predict_log_proba"])
@@ -565,6 +623,8 @@ def test_predictions_leave_ids_out_wherever_they_are(models, method):
         expected = predict(FRAME[["a", "b"]])
         for storage, make in WITH_COLUMN.items():
             X, _ = make()
+            if storage in UNNAMED and model.columns is None:
+                continue
             found = predict(X)
             assert np.array_equal(found.compute() if storage.startswith("Dask") else found, expected), storage
         without = {
@@ -573,6 +633,8 @@ def test_predictions_leave_ids_out_wherever_they_are(models, method):
             "Dask": dask_frame(FRAME[["a", "b"]]),
         }
         for storage, X in without.items():
+            if storage in UNNAMED and model.columns is None:
+                continue
             found = predict(X)
             assert np.array_equal(found.compute() if storage == "Dask" else found, expected), storage
         assert model.score(FRAME, Y) == model.score(FRAME[["a", "b"]], Y)

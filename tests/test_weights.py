@@ -311,3 +311,12 @@ def test_a_rate_of_one_half_rounds_no_sum_up():
 
 def test_queries_are_used_by_their_types():
     assert all(isinstance(query, Query) and query.weighed for query, _ in QUERIES.values())
+
+
+def test_some_persons_are_still_persons():
+    """What is not proved for persons refuses a part of them as well."""
+    X, y, weights = data(300)
+    for rows in (ArrayRows(X, y, RowMap(), weights), StoredRows([X], y, RowMap(), weights, on_disk=False)):
+        assert rows.public.by_person
+        assert rows.subset(np.arange(10)).public.by_person
+    assert not ArrayRows(X, y, RowMap(), Weights(weights.steps)).public.by_person

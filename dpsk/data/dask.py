@@ -57,7 +57,8 @@ class DaskRows(Rows):
     ) -> None:
         import dask
 
-        self._parts, self._lengths, self.public, self.persons = dask.persist(*parts), lengths, public, persons
+        self._parts, self._lengths, self.persons = dask.persist(*parts), lengths, persons
+        self.public = replace(public, by_person=public.by_person or persons is not None)
 
     def total(self, kernel: Kernel) -> Integers:
         sums = [_task(_total, part, kernel) for part in self._parts]

@@ -22,6 +22,7 @@ class PublicShape:
     says between what norms typical rows lie, as far as public facts tell; it is not a promise. ``column_bounds`` are
     powers of two that bound the columns, the constant's included, if all rows have one scale. ``n_classes`` is None for
     labels -1/+1. Where rows are ``weighted``, ``n_rows`` is the number of units: all weights add up to at most that.
+    ``by_person``: units are persons, who may have several rows each.
     """
 
     n_rows: int
@@ -31,6 +32,7 @@ class PublicShape:
     column_bounds: Floats | None = None
     n_classes: int | None = None
     weighted: bool = False
+    by_person: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -374,7 +374,9 @@ class ChunkRows(Rows):
     ) -> None:
         self._parts, self.public = parts, public
         if weights is not None:  # the chunks have them
-            self.public, self.persons = replace(public, n_rows=weights.n_units, weighted=True), weights.persons
+            self.persons = weights.persons
+            by_person = weights.persons is not None
+            self.public = replace(public, n_rows=weights.n_units, weighted=True, by_person=by_person)
 
     def _chunks(self) -> Iterator[Any]:
         return (part.load() for part in self._parts())

@@ -53,6 +53,12 @@ class Weighed:
     multiple: float = 1.0
     of_classes: Floats | None = None
 
+    def over(self, n_units: int) -> "Weighed":
+        """Return the same for sums over the number of units, which all rows surely do not weigh more than."""
+        if self.weight is None:
+            return self
+        return replace(self, weight=None, multiple=self.multiple * n_units / self.weight)
+
 
 @dataclass(frozen=True, eq=False)
 class Weighting:

@@ -218,6 +218,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             weighed = plan.weighting.learned(door, table, how)
+            if plan.solver.certifies:
+                weighed = weighed.over(facts.n_rows)
             how, of_classes = weighed.how, weighed.of_classes
             data = door.open(table.rows(how), weight=weighed.weight)
             objective = plan.objective.on(data.n_parameters, facts.n_classes).of_weighed(weighed.multiple)

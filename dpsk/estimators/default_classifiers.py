@@ -5,6 +5,7 @@ from ..encodings import LinearEncoding
 from ..objectives import Linear
 from ..privacy import ZCDP, GaussianDP
 from ..privacy.allowance import Allowance
+from ..privacy.units import ROW
 from ..requirements import choice
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
@@ -36,8 +37,9 @@ class _DefaultClassifier(WithRho, WithExactModel):
         (:class:`~dpsk.ObjectivePerturbationClassifier`; the intercept is penalised, and there is neither a rho nor a
         statement for groups of rows). "auto" is the first, the most accurate where noise matters
         (benchmarks/results/accuracy.md). With two classes and so many rows or so large an epsilon that noise hardly
-        matters it is the last, which is faster, and more accurate by up to 0.6 points (benchmarks/results/seat.md). A
-        ledger that is kept in rho or mu**2 refuses that one: name a solver there.
+        matters it is the last, which is faster, and more accurate by up to 0.6 points (benchmarks/results/seat.md), but
+        is not proved for persons with several rows. A ledger that is kept in rho or mu**2 refuses that one: name a
+        solver there.
     """
 
     standardize: str | None = "private"
@@ -73,7 +75,7 @@ class _DefaultClassifier(WithRho, WithExactModel):
             return False
         if isinstance(self.ledger, Allowance):  # a search plans the budgets of its runs before it sees the data
             return False
-        return facts.n_classes == 2 and public_precision(self, facts) > PRECISE
+        return facts.n_classes == 2 and facts.unit == ROW and public_precision(self, facts) > PRECISE
 
 
 class DPLogisticRegression(Probabilities, _DefaultClassifier):

@@ -52,7 +52,6 @@ def _chunks_apart(chunks: Chunks, column: Any) -> tuple[Chunks, FindKeys]:
     found = list[Keys]()
 
     def read() -> Iterator[tuple[Any, Any]]:
-        found.clear()
         for X, y in chunks:
             rest, ids = _taken_out(X, column)
             found.append(keys_of(ids, f"group_column={column!r}"))

@@ -19,7 +19,7 @@ _EASIER = 8.0 ** np.arange(6, 0, -1)  # kinks that are rounded off more widely, 
 
 @dataclass(frozen=True)
 class AttackedSum(RegularizedSum):
-    """``sum_i max f_i(w; x_i + v) + penalty/2 ||w||^2``, the largest over ||v|| <= radius in the norm of the attack.
+    """``sum_i omega_i max f_i(w; x_i + v) + penalty/2 ||w||^2``, the largest over ||v|| <= radius in the attack's norm.
 
     The constant is not attacked. For a margin loss that falls the worst v has a closed form, which shortens the margin
     by ``radius * N(w)``. N is the l2 norm of the weights of the features for an attack in l2, and their l1 norm for an
@@ -142,9 +142,10 @@ class _AttackedOverRows(SumOverRows):
 
         def steepness(chunk: Chunk) -> Integers:
             by_slope = (self._spacing / unit) / self.scales(chunk)[0]
-            return np.stack([whole_parts(np.abs(slopes) * by_slope) for slopes, _ in self._derivatives(chunk, line)])
+            each = (np.abs(slopes) * by_slope for slopes, _ in self._derivatives(chunk, line))
+            return np.stack([whole_parts(values, chunk.weights) for values in each], axis=-2)
 
-        self._steepness = unit * total_of(self._rows.total(steepness))
+        self._steepness = unit * total_of(self._rows.total(steepness), self._rows)
         sums = self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
         return sums + outward * (what.radius * self._steepness)
 
@@ -180,10 +181,11 @@ class _AttackedOverRows(SumOverRows):
             return (np.clip(labels * curved * (factor / largest), -limit, limit) for labels, curved in pairs)
 
         def summed(chunk: Chunk) -> Integers:
-            return np.stack([whole_parts(curved / what.one.smoothness) for curved in curvatures(chunk)])
+            each = (curved / what.one.smoothness for curved in curvatures(chunk))
+            return np.stack([whole_parts(values, chunk.weights) for values in each], axis=-2)
 
         crossed = self.pull(residuals).T * largest
-        curvature = what.one.smoothness * total_of(self._rows.total(summed))
+        curvature = what.one.smoothness * total_of(self._rows.total(summed), self._rows)
         for k, s in enumerate(outward):
             kink = r * self._steepness[k] * what.second_of_norm(at[:, k], damping[k])
             mixed, own_s = r * np.outer(crossed[k], s), r**2 * curvature[k] * np.outer(s, s)

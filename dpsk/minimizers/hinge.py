@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..data.rows import Chunk, Rows
+from ..data.weights import ONE
 from ..losses import HuberHinge
 from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
@@ -39,7 +40,8 @@ def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits
     with a rounded corner are such numbers, and only rows in the corner add to the gap. So narrower and narrower corners
     make it smaller. If many rows stay in the corner, for instance equal rows, the corner of each row is moved instead,
     so that it has the last slope at the kink (the proximal method of Rockafellar 1976 on the dual, with longer and
-    longer steps). If that is not enough either, ascent of the dual goes on from there.
+    longer steps). If that is not enough either, ascent of the dual goes on from there. Where rows have weights these
+    multiply the hinge and its number alike.
     """
     dual, w, enough = _Dual(what, rows, gap), np.zeros(what.shape), math.sqrt(what.penalty * gap) / 4
     for count, h in enumerate(_CORNERS):
@@ -70,20 +72,22 @@ class _Moved(SumOverRows):
 
 
 class _Dual:
-    """One number a per row and problem, and the gap that they prove."""
+    """One number a per row and problem, before weights, and the gap that they prove."""
 
     def __init__(self, what: RegularizedSum, rows: Rows, gap: float) -> None:
         if not rows.shared:
             raise ValueError("the minimum of a hinge is found in one process, with a number for every row at hand")
         self.what, self._gap, self._rows = what, gap, rows
-        # a row that left has a slope of 0
-        self._sums, self.steepest = SumOverRows(what, rows), np.zeros((rows.n_rows, what.shape[1]))
-        self.labels = np.zeros_like(self.steepest)
+        n = int(rows.total(lambda chunk: np.array([len(chunk)]))[0])  # a person may have many
+        self._sums, self.steepest = SumOverRows(what, rows), np.zeros((n, what.shape[1]))
+        self.labels, self._counted = np.zeros_like(self.steepest), np.ones((n, 1))
 
         def facts(chunk: Chunk, at: slice) -> None:
             _, factor, limit = self._sums.scales(chunk)
             self.steepest[at] = np.minimum(1.0, limit / factor)[:, None]
             self.labels[at] = np.stack(list(self._sums.labels(chunk)), axis=1)
+            if chunk.weights is not None:
+                self._counted[at, 0] = chunk.weights / ONE
 
         self._visit(facts)
 
@@ -105,7 +109,7 @@ class _Dual:
         return scores * self.labels
 
     def pulled(self, a: Floats) -> Floats:
-        """Return v, the sum of a times labels times rows."""
+        """Return v, the sum of a times labels times rows times weights."""
 
         def residuals(chunk: Chunk) -> list[Floats]:
             at, (_, factor, limit) = _positions(chunk), self._sums.scales(chunk)
@@ -119,6 +123,7 @@ class _Dual:
         what, margins, unit = self.what, self.margins(w), self._gap * 2.0**-_GAP_BITS
         each = (self.steepest - a) * np.maximum(0, 1 - margins) + a * np.maximum(0, margins - 1)
         each += _HIDDEN * self.steepest * (1 + np.abs(margins))
+        each *= self._counted
         # sums of integers, so that no order of the rows decides
         whole = np.ceil(np.fmin(each / unit, 2.0 ** (_GAP_BITS + 1))).astype(np.int64).sum(axis=0) * unit
         at = sum(two_parts(w))  # where the margins were computed
@@ -138,7 +143,8 @@ def _ascend(dual: _Dual, a: Floats) -> Floats:
     """Return points within the gap by accelerated ascent of the dual, from ``a`` on (Nesterov 2005; Tseng 2008).
 
     The gap between the average of the primal points and the dual is at most 2 L n/(t + 1)^2 after t steps, where
-    L = n longest^2/penalty bounds the curvature of the dual: the number of steps is bounded.
+    L = n longest^2/penalty bounds the curvature of the dual: the number of steps is bounded. Squares of numbers a, and
+    curvature, count as much as their rows.
     """
     what = dual.what
     curvature, t = what.n_rows * what.longest**2 / what.penalty, 0

@@ -29,22 +29,23 @@ _LOOSE = 0.1  # the noise of the release, in units of 1/sqrt(smoothness)
 
 
 class Minimizer(Statistic):
-    """The minimiser of ``sum_i f_i(w) + penalty/2 ||w||^2`` (:class:`RegularizedSum`), on a grid.
+    """The minimiser of ``sum_i omega_i f_i(w) + penalty/2 ||w||^2`` (:class:`RegularizedSum`), on a grid.
 
     The loss is smooth or a hinge, or one-vs-rest of such: one minimiser per class. The penalty is that of the sum, not
     of the mean. ``method``, one of :data:`~dpsk.minimizers.descent.METHODS`, comes near the minimum; it does not matter
     to privacy. ``kind`` makes the objective: :class:`RegularizedSum`, or another one with a proof of how far one row
-    moves its minimiser.
+    moves its minimiser. ``n_rows`` is the number of units: of rows, or of persons.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 8.1 to 8.5)
-    One row moves each minimiser by at most ``moved`` (Chaudhuri, Monteleoni & Sarwate 2011). The point returned is
+    One unit moves each minimiser by at most ``moved`` (Chaudhuri, Monteleoni & Sarwate 2011). The point returned is
     within ``near`` of the minimiser, surely, whatever the solver does: a gradient or a duality gap certifies it. The
     sensitivity covers both, the rounding to the grid, and all classes together.
     """
 
     label = "minimum"
+    weighed = True
 
     def __init__(
         self,
@@ -109,9 +110,10 @@ class Minimizer(Statistic):
 
 
 class PerturbedMinima(NoisyQuery):
-    """The minimiser of ``sum_i f_i(w) + penalty/2 ||w||^2 + b.w`` with Gaussian b, released with a little noise.
+    """The minimiser of ``sum_i omega_i f_i(w) + penalty/2 ||w||^2 + b.w`` with Gaussian b, released with some noise.
 
-    The sum is that of :class:`RegularizedSum`: noise is scaled to the clip, and curvature to the rows.
+    The sum is that of :class:`RegularizedSum`: noise is scaled to the clip, and curvature to the rows. Rows may have
+    weights, but each has to be a unit of its own: all rows of a person change a determinant by more than one row may.
 
     Formal guarantee
     ----------------
@@ -122,6 +124,7 @@ class PerturbedMinima(NoisyQuery):
     """
 
     label = "minimum"
+    weighed = True
 
     def __init__(
         self,
@@ -168,6 +171,8 @@ class PerturbedMinima(NoisyQuery):
         return self._cost
 
     def check(self, rows: Rows) -> None:
+        if rows.public.by_person:
+            raise ValueError("objective perturbation is proved where one row is protected, not a person with all rows")
         self.objective.check(rows)
 
     def __call__(self, rows: Rows, bits: Bits) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
 from ..data.rows import Chunk, Labels, Line, Rows
+from ..data.weights import ONE, joined, products
 from ..losses import HuberHinge, Loss, MarginLoss, OneVsRest
 from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
@@ -55,11 +56,14 @@ def slope_at_zero(loss: Loss) -> float:
 
 @dataclass(frozen=True)
 class RegularizedSum:
-    """``sum_i f_i(w) + penalty/2 ||w||^2``, and the facts about it that do not depend on the rows.
+    """``sum_i omega_i f_i(w) + penalty/2 ||w||^2``, and the facts about it that do not depend on the rows.
 
     f_i is the loss of row i, shortened to norm ``longest`` (with its constant), and flattened where its gradient would
     exceed ``clip``: the gradient of f_i is the gradient of the shortened row, clipped. For several classes one such
     sum per class, against all others; column k of every array belongs to class k.
+
+    omega_i is what the row counts: 1, or its weight. Those of a unit add up to at most 1, and ``n_rows`` is the number
+    of units.
     """
 
     loss: Loss
@@ -100,7 +104,7 @@ class RegularizedSum:
         return self.extent**2 * self.curvature
 
     def moved(self, adjacency: str) -> float:
-        """Return how far one row can move each minimiser: by its gradient over the penalty, or by two of these."""
+        """Return how far one unit can move each minimiser: by its gradient over the penalty, or by two of these."""
         return self.clip / self.penalty * Adjacency(adjacency).parts
 
     def easier(self) -> Iterator[RegularizedSum]:
@@ -156,17 +160,20 @@ class RegularizedSum:
         return self.smoothness * p * (max(1, p / 256) * 2.0**-52 * longest_w + 2.0**-400)
 
     def check(self, rows: Rows) -> None:
-        """Raise ValueError unless the numbers of rows, parameters and classes are those that were prepared for."""
+        """Raise ValueError unless the numbers of units, parameters and classes are those that were prepared for."""
         n_classes = rows.public.n_classes
         if (rows.n_rows, rows.n_parameters, n_classes) != (self.n_rows, self.n_parameters, self.n_classes):
             raise ValueError(
-                f"a minimum over {self.n_rows} rows, {self.n_parameters} parameters and n_classes={self.n_classes} was "
-                f"prepared, but there are {rows.n_rows}, {rows.n_parameters} and {n_classes}"
+                f"a minimum over {self.n_rows} units, {self.n_parameters} parameters and n_classes={self.n_classes} "
+                f"was prepared, but there are {rows.n_rows}, {rows.n_parameters} and {n_classes}"
             )
 
 
 class SumOverRows:
-    """A :class:`RegularizedSum` of these rows: sums of integers, the same for every chunking and storage."""
+    """A :class:`RegularizedSum` of these rows: sums of integers, the same for every chunking and storage.
+
+    Weights multiply what was clipped and split into integers. So the rounding errors of a row count as much as the row.
+    """
 
     _limbs = 3  # of UNIT_BITS bits each: a residual to its last bit
 
@@ -189,7 +196,7 @@ class SumOverRows:
         return self._last[1].copy()
 
     def parts(self) -> list[Callable[[Floats], Floats]]:
-        """Return the gradients over random parts of the rows, in multiples of their size; without a linear term."""
+        """Return the gradients over random parts of the units, in multiples of their size; without a linear term."""
         n = self._rows.n_rows
         chosen = np.array_split(self.shuffled(n), min(_PARTS, n))
         return [self._part(self._rows.subset(some), n / len(some)) for some in chosen]
@@ -215,7 +222,7 @@ class SumOverRows:
         return self.pull(lambda chunk: (slopes for slopes, _ in self._derivatives(chunk, line)))
 
     def pull(self, residuals: Callable[[Chunk], Iterable[Floats]]) -> Floats:
-        """Return per problem the sum of residuals times rows, exact to the last limb.
+        """Return per problem the sum of residuals times rows times weights, exact to the last limb of residuals.
 
         Residuals are of (units - offset, constant), in multiples of the spacing; they are used up.
         """
@@ -227,23 +234,25 @@ class SumOverRows:
                     np.trunc(left, out=limb)
                     left -= limb
                     left *= 2.0**UNIT_BITS
-                sums.append(chunk.total(limbs))
-            return np.stack(sums, axis=1)
+                sums.append(chunk.weighed(limbs))
+            return np.stack(sums, axis=-2)
 
         limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))
-        return self._rows.total(kernel) @ limb_units
+        return as_floats(self._rows.total(kernel), self._rows) @ limb_units
 
     def hessians(self, w: Floats, damping: Floats) -> Floats:
         what, reach, line = self._what, self._rows.public.column_bounds, self._line(*two_parts(w))
         # what a row's weight is at most: of rows within reach, or of units within [-1, 1] that are at least 1/2 long
         largest = what.bend * (1.0 if reach is not None else (2 * what.longest) ** 2)
         bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))
+        finest = 2.0**bits / largest
 
         def kernel(chunk: Chunk) -> Integers:
             shortening = self._shortening(chunk)
             size = shortening if reach is not None else shortening * chunk.scale
+            each = finest if chunk.weights is None else chunk.weights * (finest / ONE)  # too small ones are lost
             weights = [
-                np.clip(np.rint(curvatures(least) * size**2 * (2.0**bits / largest)), 0, 2.0**bits)
+                np.clip(np.rint(curvatures(least) * size**2 * each), 0, 2.0**bits)
                 for (_, curvatures), least in zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
             ]
             columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.largest_scale / reach)
@@ -272,10 +281,11 @@ class SumOverRows:
                 size = self._shortening(chunk) * chunk.scale
                 along = _columns(chunk.products_along(line)[1])
                 limit = 2.0**UNIT_BITS / chunk.norm
+                each = 1.0 if chunk.weights is None else chunk.weights / ONE
                 residuals = np.empty((len(chunk), what.shape[1]), order="F")
                 for k, (_, curvatures) in enumerate(self._derivatives(chunk, line, at=0.0)):
                     weights = curvatures(damping[k] * what.curvature) * size**2 / spacing
-                    residuals[:, k] = np.clip(weights * along[:, k], -limit, limit)
+                    residuals[:, k] = np.clip(weights * along[:, k], -limit, limit) * each
                 coarse = np.rint(residuals)
                 fine = np.rint((residuals - coarse) * 2.0**UNIT_BITS)
                 return np.stack([chunk.total(coarse), chunk.total(fine)])
@@ -365,14 +375,32 @@ def differences(gradient: Callable[[Floats], Floats], w: Floats) -> Callable[[Fl
     return multiply
 
 
-def whole_parts(values: Floats) -> Integers:
-    """Return the sum of numbers in [0, 1] as multiples of 2^-30 and 2^-60: integers, so the order does not matter."""
+def whole_parts(values: Floats, weights: Floats | None = None) -> Integers:
+    """Return the sum of numbers in [0, 1] as multiples of 2^-30 and 2^-60: integers, so the order does not matter.
+
+    Where there are weights, which multiply the numbers, the integers are in two parts.
+    """
     values = np.clip(np.nan_to_num(values), 0, 1) * 2.0**30
     first = np.trunc(values)
-    return np.array([first.sum(), np.trunc((values - first) * 2.0**30).sum()], dtype=np.int64)
+    second = np.trunc((values - first) * 2.0**30)
+    if weights is None:
+        return np.array([first.sum(), second.sum()], dtype=np.int64)
+    high, low = products(np.stack([first, second], axis=1), weights)
+    return joined(high.sum(axis=0).astype(np.int64), low.sum(axis=0).astype(np.int64))
 
 
-def total_of(parts: Integers) -> Floats:
-    """Return the number that sums of :func:`whole_parts` stand for."""
-    total: Floats = parts.astype(np.float64) @ np.array([2.0**-30, 2.0**-60])
+def total_of(parts: Integers, rows: Rows) -> Floats:
+    """Return the number that sums over rows of :func:`whole_parts` stand for."""
+    total: Floats = as_floats(parts, rows) @ np.array([2.0**-30, 2.0**-60])
+    return total
+
+
+def as_floats(sums: Integers, rows: Rows) -> Floats:
+    """Return the floats that are nearest to sums of integers over these rows, in two parts where these have weights."""
+    if not rows.public.weighted:
+        return sums.astype(np.float64)
+    high, low = sums
+    nearest = high.astype(np.float64)
+    rest = (high - nearest.astype(np.int64)) + low / ONE  # exact, so that only the sum of both is rounded
+    total: Floats = nearest + rest
     return total

@@ -11,9 +11,10 @@ import numpy as np
 from scipy.linalg import cholesky
 from scipy.special import gammainc, gammainccinv
 
-from ..data.grid import power_of_two_above
+from ..data.grid import SHARE_BITS, power_of_two_above
 from ..data.private import NoisyQuery
 from ..data.rows import Chunk, Rows
+from ..data.weights import ONE
 from ..losses import Loss
 from ..mechanisms.mechanism import positive
 from ..mechanisms.randomness import Bits
@@ -36,20 +37,21 @@ _PROBES = 4096  # margins at which workers have to compute the same losses
 class SampledWeights(NoisyQuery):
     """One draw of weights w from a grid in a ball, with probability in proportion to
 
-        exp(-eta/range * (sum_i f_i(w) + penalty/2 ||w||^2)).
+        exp(-eta/range * (sum_i omega_i f_i(w) + penalty/2 ||w||^2)).
 
-    f_i is the loss of row i, shortened to norm ``longest``. Algorithm 9 of Lowy & Razaviyayn (2021, after Bassily,
-    Smith & Thakurta 2014), on ``||w - centre|| <= radius``; with a released centre it is the second step of Algorithm
-    11. For two classes.
+    f_i is the loss of row i, shortened to norm ``longest``, and omega_i is what the row counts. Algorithm 9 of Lowy &
+    Razaviyayn (2021, after Bassily, Smith & Thakurta 2014), on ``||w - centre|| <= radius``; with a released centre it
+    is the second step of Algorithm 11. For two classes.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 10.1 to 10.3)
     eta-bounded range, and so eta-DP (McSherry & Talwar 2007; Dong, Durfee & Rogers 2020): the draw is exact, from a
-    finite set, and the loss of a row is an integer between 0 and ``top``. Proposals are discrete Laplace around the
-    means of a quadratic form K that bounds the exponent from below; one is kept by two coins, and the first needs no
-    pass over the rows. Exponents are fractions, so the coins are those of infinitely many bits. The envelope depends on
-    the rows. It decides how long the draw takes, but not what is drawn.
+    finite set, and the loss of a row is an integer between 0 and ``top``. Weights multiply these integers exactly, so
+    those of a unit add up to at most ``top`` as well. Proposals are discrete Laplace around the means of a quadratic
+    form K that bounds the exponent from below; one is kept by two coins, and the first needs no pass over the rows.
+    Exponents are fractions, so the coins are those of infinitely many bits. The envelope depends on the rows. It
+    decides how long the draw takes, but not what is drawn.
 
     The integer of a row at a point must be the same in every pass. In one process it is (:mod:`dpsk.elementwise`). A
     worker is refused if it computes other bits than this process at any of 4,096 margins. Draws that would take too
@@ -76,6 +78,7 @@ class SampledWeights(NoisyQuery):
     grid: float = field(init=False, repr=False)
 
     label = "weights"
+    weighed = True
 
     def __post_init__(self) -> None:
         clip = self.longest * 2.0**40  # flattens nothing
@@ -98,7 +101,7 @@ class SampledWeights(NoisyQuery):
 
     @property
     def steps(self) -> int:
-        """How far one row can move the integers that are summed."""
+        """How far one unit can move the sum of the integers times weights."""
         return self.top * Adjacency(self.adjacency).parts
 
     @property
@@ -283,9 +286,14 @@ class _Draw:
             if what.localized:  # less those at the centre
                 values += lowest + what.unit * what.top / 2 - one.phi(chunk.y * sums.scores(chunk, centre)[:, 0])
             whole = np.floor(np.nan_to_num(values / what.unit))
-            return np.array([np.clip(whole, 0, what.top).astype(np.int64).sum()])
+            steps = np.clip(whole, 0, what.top).astype(np.int64)
+            if chunk.weights is None:
+                return np.array([steps.sum()])
+            weighed = steps * chunk.weights.astype(np.int64)  # of 37 bits and 21
+            return np.array([(weighed >> SHARE_BITS).sum(), (weighed & (ONE - 1)).sum()])
 
-        of_losses = int(self._rows.total(losses)[0]) * Fraction(what.eta) / what.steps
+        high, *low = (int(part) for part in self._rows.total(losses))
+        of_losses = (high + Fraction(sum(low), ONE)) * Fraction(what.eta) / what.steps
         squares = sum(int(entry) ** 2 for entry in k.tolist())
         of_penalty = Fraction(what.strength) * Fraction(what.penalty) / 2 * Fraction(what.grid) ** 2 * squares
         return of_losses + of_penalty - self._exponent_at_c

@@ -33,7 +33,8 @@ class TiltedSum(RegularizedSum):
     """``n/tilt * log(1/n sum_i exp(tilt f_i(w))) + penalty/2 ||w||^2``: with a small tilt the sum of the f_i.
 
     f_i is flattened as in :class:`RegularizedSum`, and smooth. The penalty stays outside of the tilt. n is public: a
-    row that leaves takes ``exp(tilt f_i) - 1`` out of the sum, so that it counts as one without a loss.
+    row that leaves takes ``exp(tilt f_i) - 1`` out of the sum, so that it counts as one without a loss. Rows with
+    weights are refused.
 
     Formal guarantee
     ----------------
@@ -55,6 +56,11 @@ class TiltedSum(RegularizedSum):
 
     def over(self, rows: Rows, bits: Bits | None = None) -> SumOverRows:
         return _TiltedOverRows(self, rows, bits=bits)
+
+    def check(self, rows: Rows) -> None:
+        if rows.public.weighted:
+            raise ValueError("tilted losses are proved for rows that count alike, not for rows with weights")
+        super().check(rows)
 
     @property
     def beta(self) -> float:
@@ -139,7 +145,7 @@ class _TiltedOverRows(SumOverRows):
 
         sums = self._rows.total(weights)
         # those that left have no loss; below 1/4 is only what is too far away for tops to be told
-        self._totals = np.maximum(total_of(sums[:, :2]) + (what.n_rows - sums[:, 2]) * exp(-tops), 0.25)
+        self._totals = np.maximum(total_of(sums[:, :2], self._rows) + (what.n_rows - sums[:, 2]) * exp(-tops), 0.25)
 
     def _narrowed(self, line: Line, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return the ends of the last of many bins between these that holds the tilted loss of a row."""

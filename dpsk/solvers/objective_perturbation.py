@@ -47,6 +47,12 @@ class ObjectivePerturbation(Solver):
         if not isinstance(currency, ObjectiveDP):
             raise ValueError(f"objective perturbation needs a budget kept in ObjectiveDP, not in {currency.name}")
         require_perturbable(loss)
+        if facts.unit != "row":
+            raise ValueError(
+                f"objective perturbation is proved where one row is protected, not a {facts.unit} with all rows: these "
+                "change a determinant by more than one row may. Use solver='gradient-descent' of DPLogisticRegression "
+                "or DPLinearSVC, or OutputPerturbationLogisticRegression"
+            )
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         currency, loss, shape = data.currency, objective.loss, objective.shape

@@ -69,6 +69,14 @@ class OutputPerturbation(Solver):
                 "loss='hinge' needs all rows in one process, where a number for each is at hand: use "
                 "loss='huber_hinge' on a Dask cluster, or a numpy.memmap or dpsk.Chunks instead of it"
             )
+        if facts.unit == "row" and not facts.weighted:
+            return
+        if isinstance(self.objective(loss, facts.n_rows, 1, clip=1.0, longest=1.0, penalty=1.0), TiltedSum):
+            given = "sample_weight" if facts.unit == "row" else f"the protection of a {facts.unit} with all rows"
+            raise ValueError(
+                f"{given} cannot be combined with objective='tilted': what a tilted row weighs depends on all others, "
+                "and no theorem covers weights beside that. Use objective='erm'"
+            )
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         loss, shape = objective.loss, objective.shape

@@ -142,6 +142,8 @@ class SecondOrder(SampledSolver):
         How many batches the currency is chosen for.
     """
 
+    certifies = True
+
     sampling: Sampling = Sampling(1.0)  # noqa: RUF009
     line_search: bool = True
     phases: int = 2

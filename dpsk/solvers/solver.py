@@ -4,7 +4,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -51,6 +51,9 @@ class Solver(ABC):
 
     Each field says what its values must be (:mod:`dpsk.requirements`).
     """
+
+    certifies: ClassVar[bool] = False
+    """Whether it proves something of the objective: its mean is then over a number that rows cannot weigh more than."""
 
     def __post_init__(self) -> None:
         require_fields(self)
