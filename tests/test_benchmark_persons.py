@@ -135,7 +135,7 @@ def test_cells_in_which_a_person_costs_too_much_are_named(monkeypatch):
         assert (gap.mean, gap.count) == (pytest.approx(100 * own), 3)
         text = persons.aims(found)
         assert text.startswith(f"In {kept} of 24 cells")
-        assert ("adult, epsilon 0.5, accuracy, persons" in text) == (kept == 0)
+        assert ("adult, epsilon 0.5, accuracy, persons (by 0.10 ± 0.00 points)" in text) == (kept == 0)
         assert "| AUC, rows | for rows, 50 together | +3.00 ± 0.00 |" in persons.losses(found, "bank")
 
 
@@ -166,6 +166,8 @@ def test_tables_that_lose_too_much_are_named(monkeypatch):
     known = Rows(dict(zip(rare_classes.TABLE.fields, map(str, row), strict=True)) for row in rows)
     monkeypatch.setattr(type(rare_classes.TABLE), "rows", lambda self: known)
     found = rare_classes.everything()
-    assert rare_classes.aims(found) == "1 of 2 tables lose at most 1.5 points at epsilon 1. Not: bank, 2 %."
+    assert (
+        rare_classes.aims(found) == "1 of 2 tables lose at most 1.5 points at epsilon 1. Not: bank, 2 % (1.60 ± 0.00)."
+    )
     assert "| bank | 2 | 30000 | 600 |  | +1.60 ± 0.00 |  |" in rare_classes.lost(found)
     assert "| balanced accuracy | 2 | balanced |  | 79.40 ± 0.58 |  |" in rare_classes.table_of(found, "bank")

@@ -152,10 +152,10 @@ def losses(found: Found, epsilon: float) -> dict[tuple[str, int], Gap]:
 def aims(found: Found) -> str:
     """Return what is lost in every cell, and which cells lose more than they may."""
     known = losses(found, AT)
-    missed = "; ".join(f"{dataset}, {share} %" for (dataset, share), gap in known.items() if gap.mean > AIM)
-    kept = sum(gap.mean <= AIM for gap in known.values())
-    text = f"{kept} of {len(known)} tables lose at most {AIM:g} points at epsilon {AT:g}."
-    return f"{text} Not: {missed}." if missed else text
+    missed = {cell: gap for cell, gap in known.items() if gap.mean > AIM}
+    named = "; ".join(f"{name}, {share} % ({gap.mean:.2f} ± {gap.error:.2f})" for (name, share), gap in missed.items())
+    text = f"{len(known) - len(missed)} of {len(known)} tables lose at most {AIM:g} points at epsilon {AT:g}."
+    return f"{text} Not: {named}." if missed else text
 
 
 def lost(found: Found) -> str:
