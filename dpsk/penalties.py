@@ -125,3 +125,11 @@ class Bounded(_SumOfEntries):
     def curvature(self, w: Floats) -> Floats:
         one = 1 + np.square(w)
         return self._of_penalised((8 - 6 * one) / one**3)
+
+
+def stable_step(step: float, penalty: Penalty) -> float:
+    """Return the length of a plain step, shorter where steps along the penalty would grow without end.
+
+    A parameter is checked against ``alpha`` beforehand. The penalty of rows that weigh little is heavier than that.
+    """
+    return step if step * penalty.smoothness <= 2 else 1 / penalty.smoothness

@@ -15,6 +15,7 @@ import pandas as pd
 from sklearn.model_selection import GroupKFold
 
 from dpsk import DPLogisticRegression, PrivacyLedger, private_score
+from dpsk.privacy.conversions import gaussian_epsilon, gaussian_mu
 
 rng = np.random.default_rng(0)
 n_patients, most = 8_000, 60
@@ -38,7 +39,8 @@ risk = (
 )
 missed = (risk + habit - 0.8 + rng.logistic(size=n) > 0).to_numpy()
 
-EPSILON = 0.3
+EPSILON, DELTA = 0.3, 1e-6
+SMALL = gaussian_epsilon(DELTA, gaussian_mu(EPSILON, DELTA) / most)  # with it any `most` rows together have EPSILON
 BOUNDS = {"age": (0, 120), "distance": (0, 30), "days_ahead": (0, 100), "monday": (0, 1), "reminded": (0, 1)}
 
 
@@ -46,7 +48,7 @@ def cross_validated(name: str, ledger: PrivacyLedger, **parameters: object) -> l
     """Print and return the scores of three folds; shuffled folds do not depend on how many visits a patient has."""
     scores = []
     for train, test in GroupKFold(3, shuffle=True, random_state=0).split(visits, groups=visits["patient"]):
-        model = DPLogisticRegression(delta=1e-6, bounds=BOUNDS, ledger=ledger, **parameters)
+        model = DPLogisticRegression(delta=DELTA, bounds=BOUNDS, ledger=ledger, **parameters)
         table = visits if model.group_column else visits.drop(columns="patient")
         model.fit(table.iloc[train], missed[train])
         score = private_score(model, table.iloc[test], missed[test], epsilon=0.5, ledger=ledger)
@@ -65,7 +67,7 @@ scores = {
     ),
     "each visit": cross_validated(f"epsilon {EPSILON} for each visit", rows, epsilon=EPSILON),
     f"{most} visits together": cross_validated(
-        f"epsilon {EPSILON} for any {most} visits together", rows, epsilon=EPSILON / most
+        f"epsilon {EPSILON} for any {most} visits together", rows, epsilon=SMALL
     ),
 }
 try:

@@ -16,10 +16,11 @@ from sklearn.datasets import load_breast_cancer, load_iris
 # many draws, many fits or many digits to look closer at formulas of our own. The functions of these libraries that it
 # calls are called by quick tests, too.
 VERSIONS = {
-    "test_arrays", "test_columns", "test_conversions", "test_copies", "test_dask", "test_default",
+    "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_dask", "test_default",
     "test_elementwise", "test_estimators", "test_estimators_ledger", "test_exact", "test_float_range", "test_frames",
     "test_interrupted", "test_judging", "test_kinds", "test_mistakes", "test_not_private", "test_out_of_core",
-    "test_private_search", "test_public_facts", "test_randomness", "test_readme", "test_rows", "test_sampled",
+    "test_persons", "test_persons_estimators", "test_private_search", "test_public_facts", "test_randomness",
+    "test_readme", "test_rows", "test_sample_weight", "test_sampled",
     "test_score", "test_scores", "test_search_cost", "test_second_order_estimator", "test_store", "test_stored",
     "test_tabular_classifier", "test_twins",
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dpsk.solvers.api import Gaussian, Solver, clip, integer, number
+from dpsk.solvers.api import Gaussian, Solver, clip, integer, number, stable_step
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class NoisyDescent(Solver):
     def iterates(self, data, objective):
         w = objective.start()
         mechanism = Gaussian.priced(data.share(self.steps), data.currency)
+        step = stable_step(self.step_size, objective.penalty)
         for _ in range(self.steps):
             noisy = data.release(data.measure(objective.gradient(w, clip=self.gradient_clip)), mechanism)
-            w = w - self.step_size * (noisy / data.n_rows + objective.penalty.gradient(w))
+            w = w - step * (noisy / data.n_rows + objective.penalty.gradient(w))
             yield w

@@ -5,8 +5,10 @@ import hashlib
 import pickle
 import uuid
 import warnings
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
+from threading import Lock
 from types import SimpleNamespace
 
 import dask
@@ -24,6 +26,7 @@ from sklearn.utils.fixes import parse_version
 
 import dpsk.data.frames
 from dpsk import Chunks, Date, DPLogisticRegression, DPTabularClassifier, Number
+from dpsk.data import Columns, FrameChunk, RawChunk, RowMap
 from dpsk.data.persons import Persons, keys_of
 from dpsk.estimators.grouping import without_ids
 from dpsk.estimators.opening import facts_of, open_table
@@ -50,9 +53,7 @@ def strings(words):
 NUMBERS = {
     "list": IDS,
     "tuple": tuple(IDS),
-    **{
-        dtype: np.array(IDS, dtype) for dtype in ("i1", "u1", "i8", "u8", ">i4", "f2", "f4", "f8", ">f8", "U", "S", "O")
-    },
+    **{dtype: np.array(IDS, dtype) for dtype in ("i1", "u1", "i8", "u8", ">i4", "f8", ">f8", "U", "S", "O")},
     "longdouble": np.array(IDS, np.longdouble),
     "NumPy's strings": strings(map(str, IDS)),
     "decimals": [Decimal(i) for i in IDS],
@@ -63,7 +64,7 @@ NUMBERS = {
     "Series": pd.Series(IDS, index=range(8, 0, -1)),
     "Index": pd.Index(IDS),
     "nullable": pd.Series(IDS, dtype="Int16"),
-    "array of pandas": pd.array(IDS, dtype="Float32"),
+    "array of pandas": pd.array(IDS, dtype="Float64"),
     "objects of pandas": pd.Series(IDS, dtype=object),
     "text of pandas": pd.Series(list(map(str, IDS)), dtype="string[python]"),
     "arrow in pandas": pd.Series(IDS, dtype="int64[pyarrow]"),
@@ -256,6 +257,14 @@ BAD = {
     "is of type period": pd.Series(pd.period_range("2001", periods=2, freq="M")),
     "is of type csr_array": sp.csr_array(np.eye(2)),
     "is of type generator": (i for i in range(2)),
+    "is of type float16, which has lost digits": np.ones(2, np.float16),
+    "is of type float32, which has lost digits": np.ones(2, np.float32),
+    "is of type float32, which has lost digits of": pd.Series([1, None], dtype="Float32"),
+    "is of type float32, which has lost digits of large": pd.Series(np.ones(2, np.float32)).astype("category"),
+    "is of type float32, which has lost digits of large ids": pd.Series([1, None], dtype="float32[pyarrow]"),
+    "is of type float16, which": pa.array(np.ones(2, np.float16)),
+    "is of type float32, which": pa.array(np.ones(2, np.float32)).dictionary_encode(),
+    "is of type float32, .* read ids as integers, float64 or text": pl.Series([1, None], dtype=pl.Float32),
 }
 
 
@@ -556,6 +565,156 @@ def test_problems_of_blocks_are_returned_and_not_raised_where_rows_are():
     weights = da.concatenate([da.from_delayed(dask.delayed(block), (2,), dtype=int) for block in blocks])
     with pytest.raises(ValueError, match=r"sample_weight is of type complex128.*\(in block 1 of 2\)"):
         opened(FOUR, [0, 1, 0, 1], sample_weight=weights)
+
+
+# --- sources that change the order of their rows
+
+
+class Shuffling:
+    """Partitions whose rows come in another order at every reading, as those of a shuffle in a cluster may."""
+
+    def __init__(self, moved=None):
+        self.readings, self._moved, self._lock, self._name = [0, 0, 0], moved, Lock(), str(uuid.uuid4())
+
+    def __dask_tokenize__(self):
+        return self._name
+
+    def __call__(self, k):
+        with self._lock:
+            self.readings[k] += 1
+            reading = self.readings[k]
+        frame = LABELLED.iloc[20 * k : 20 * (k + 1)]
+        if reading > 1 and k == 1 and self._moved is not None:
+            frame = self._moved(frame)
+        return frame.sample(frac=1, random_state=reading)
+
+    def table(self, columns=None, **beside):
+        whole = dd.from_map(self, range(3), meta=LABELLED.iloc[:0])
+        return opened(whole.drop(columns="y"), whole["y"], columns, "who", **beside)[0]
+
+
+LABELLED = FRAME.assign(y=Y)
+LABELLED.loc[0, ["a", "b"]] = 0.0
+WANTED = opened(FRAME.assign(a=LABELLED["a"], b=LABELLED["b"]), group_column="who")[0]
+WANTED_RAW = opened(FRAME.assign(a=LABELLED["a"], b=LABELLED["b"]), columns=COLUMNS, group_column="who")[0]
+MAP = RowMap(columns=Columns.within(-9.0, 9.0, 2))
+
+
+class Seen:
+    """The rows of a chunk as numbers of their bits: sums of them tell which rows were there with which weights."""
+
+    def __call__(self, chunk):
+        if isinstance(chunk, FrameChunk):
+            rows = np.column_stack(chunk.values)
+        elif isinstance(chunk, RawChunk):
+            rows = np.zeros((len(chunk), chunk.n_features))
+            rows[np.repeat(np.arange(len(chunk)), chunk.counts), chunk.columns] = chunk.values
+        else:
+            rows = np.column_stack([chunk.dense(slice(None)), chunk.y])
+        steps = np.round(rows.astype(np.float64) * 2**20).astype(np.int64)
+        return chunk.weights.astype(np.int64) @ np.hstack([steps, steps**2])  # modulo 2^64
+
+
+KINDS = {
+    "raw": (None, lambda table: table.raw()),
+    "rows": (None, lambda table: table.rows(MAP)),
+    "outcomes": (None, lambda table: table.outcomes(MAP)),
+    "raw tables": (COLUMNS, lambda table: table.raw()),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_on_dask_keep_their_persons_in_any_order(kind):
+    columns, make = KINDS[kind]
+    source = Shuffling()
+    table = source.table(columns)
+    assert min(source.readings) >= 2  # to check, and to find the persons
+    rows, wanted = make(table), make(WANTED_RAW if columns else WANTED)
+    assert min(source.readings) >= 3
+    assert (rows.n_rows, rows.public.by_person) == (13, True)
+    for batch, expected in [(rows, wanted)] + [
+        (rows.subset(np.array(chosen)), wanted.subset(np.array(chosen)))
+        for chosen in ([0], [12, 3, 7], range(13), np.zeros(0, np.int64))
+    ]:
+        assert np.array_equal(batch.total(Seen()), expected.total(Seen()))
+        assert batch.public == expected.public or batch.n_rows == expected.n_rows
+        assert batch.public.by_person
+
+
+def test_parts_that_are_lost_and_read_again_keep_the_persons_of_a_batch():
+    """As when a worker is lost: what was persisted is made anew, from rows in another order."""
+    source = Shuffling()
+    table, lost = source.table(), []
+
+    def forgetting(*parts):
+        lost.append(len(parts))
+        return parts
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(dask, "persist", forgetting)
+        batch = table.rows(MAP).subset(np.array([2, 5, 11]))
+        first = source.readings.copy()
+        for _ in range(3):
+            assert np.array_equal(batch.total(Seen()), WANTED.rows(MAP).subset(np.array([2, 5, 11])).total(Seen()))
+    assert lost[0] == 3
+    assert sum(source.readings) >= sum(first) + 3
+
+
+@pytest.mark.parametrize("model", ["numbers", "raw"])
+def test_fits_on_dask_have_the_same_bits_in_any_order(model, models):
+    whole = dd.from_map(Shuffling(), range(3), meta=LABELLED.iloc[:0])
+    model = clone(models[model == "raw"])
+    if model.columns is not None:
+        model.set_params(columns=COLUMNS)
+    expected = fitted(clone(model), LABELLED.drop(columns="y"), Y)
+    same(fitted(model, whole.drop(columns="y"), whole["y"]), expected)
+
+
+@pytest.mark.parametrize(
+    "moved",
+    [
+        lambda frame: frame.assign(who=["secret", *frame["who"].iloc[1:]]),
+        lambda frame: frame.assign(who=[frame["who"].iloc[1], *frame["who"].iloc[1:]]),
+    ],
+    ids=["a new id", "another number of rows"],
+)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_source_that_changes_its_ids_is_refused(kind, moved):
+    columns, make = KINDS[kind]
+    source = Shuffling()
+    table = source.table(columns)
+    source._moved = moved
+    with pytest.raises(ValueError, match="a block of X has other ids than before: its source must give the") as caught:
+        make(table).total(Seen())
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match="other numbers of rows than before"):
+        Shuffling(moved=lambda frame: frame.iloc[1:]).table(columns)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weights_of_samples_go_by_order_on_dask(kind):
+    """A weight that lands on the row of another person would make that row depend on it."""
+    columns, make = KINDS[kind]
+    make = (lambda table: table.rows(replace(MAP, weight_bound=2.0))) if kind == "rows" else make
+    with pytest.raises(ValueError, match="same rows in the same order, as sample_weight is told by order, every time"):
+        make(Shuffling().table(columns, sample_weight=WEIGHT)).total(Seen())
+    steady = dd.from_pandas(LABELLED, npartitions=3, sort=False)
+    table = opened(steady.drop(columns="y"), steady["y"], columns, "who", sample_weight=WEIGHT)[0]
+    wanted = opened(LABELLED.drop(columns="y"), Y, columns, "who", sample_weight=WEIGHT)[0]
+    assert np.array_equal(make(table).total(Seen()), make(wanted).total(Seen()))
+
+
+def test_groups_beside_dask_go_by_order():
+    """So the source must keep its order: a shuffle splits persons. This is a precondition of docs/guarantees.md."""
+    whole = dd.from_map(Shuffling(), range(3), meta=LABELLED.iloc[:0])
+    table, _ = opened(whole[["a", "b"]], whole["y"], groups=ID)
+    assert not np.array_equal(table.rows(MAP).total(Seen()), WANTED.rows(MAP).total(Seen()))
+    steady = dd.from_pandas(LABELLED, npartitions=3, sort=False)
+    for groups in (ID, steady["who"]):
+        table, _ = opened(steady[["a", "b"]], steady["y"], groups=groups)
+        for chosen in (np.arange(13), np.array([12, 3, 7])):
+            found, wanted = table.rows(MAP).subset(chosen), WANTED.rows(MAP).subset(chosen)
+            assert np.array_equal(found.total(Seen()), wanted.total(Seen()))
 
 
 # --- fits and predictions

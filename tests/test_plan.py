@@ -11,7 +11,7 @@ from noisy_descent_classifier import NoisyDescentClassifier
 
 from dpsk import DPLogisticRegression, PrivacyLedger
 from dpsk.data import ArrayTable, Columns, Facts, RowMap, Unknown, UnknownFact
-from dpsk.encodings import Encoding, LinearEncoding
+from dpsk.encodings import Encoding, LinearEncoding, Weighting
 from dpsk.estimators import plan_of
 from dpsk.estimators.plan import budget_of_plan
 from dpsk.losses import Logistic
@@ -65,7 +65,20 @@ def test_the_plan_of_an_estimator_is_a_value():
     assert plan_of(NoisyDescentClassifier(steps=3), Unknown()).solver == plan.solver
 
 
-@pytest.mark.parametrize("name", ["n_rows", "n_features", "n_classes", "remote"])
+@pytest.mark.parametrize("facts", [FACTS, Unknown()])
+def test_the_weighting_of_a_plan_follows_from_the_parameters(facts):
+    model = planned(lambda plan: replace(plan, weighting=Weighting()))  # whatever a plan says
+    weighting = plan_of(model.set_params(class_weight={0: 2.0}, weight_bound=3.0), facts).weighting
+    assert (weighting.class_weight, weighting.weight_bound) == ({0: 2.0}, 3.0)
+
+
+@pytest.mark.parametrize("given", [{"class_weight": "most"}, {"class_weight": {0: -1}}, {"weight_bound": 0.0}])
+def test_fields_of_a_weighting_are_checked(given):
+    with pytest.raises(ValueError, match=next(iter(given))):
+        Weighting(**given)
+
+
+@pytest.mark.parametrize("name", ["n_rows", "n_features", "n_classes", "remote", "unit", "weighted"])
 def test_an_unknown_fact_is_an_error_and_not_a_number(name):
     with pytest.raises(UnknownFact, match="not known yet"):
         getattr(Unknown(), name)

@@ -315,9 +315,9 @@ def test_shares_are_disjoint_and_do_not_look_at_the_data(cancer, monkeypatch):
     seen = []
     original = Run.__call__
 
-    def spying(self, parameters, seeds, X, y, classes, shares):
+    def spying(self, parameters, seeds, X, y, classes, shares, persons=None):
         seen.append(shares)
-        return original(self, parameters, seeds, X, y, classes, shares)
+        return original(self, parameters, seeds, X, y, classes, shares, persons)
 
     monkeypatch.setattr(Run, "__call__", spying)
     X, y = cancer
@@ -714,7 +714,7 @@ def test_bad_parameters_are_refused_before_the_data_are_touched(case):
 
 
 def test_sample_weights_are_refused_with_a_reason(cancer):
-    with pytest.raises(ValueError, match=r"sample_weight is not supported.*guarantee"):
+    with pytest.raises(TypeError, match=r"sample_weight cannot be given to a search.*class_weight"):
         searching().fit(*cancer, sample_weight=np.ones(569))
 
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dpsk import BudgetExhausted, DPLogisticRegression, PrivacyLedger, private_score
-from dpsk.model_selection.score import _noise_cdf, _population_interval, _rows_interval
+from dpsk.model_selection.intervals import noise_cdf, rows_interval, rows_population_interval
 from dpsk.privacy import Release
 
 ONE = 2**20
@@ -129,7 +129,7 @@ def test_the_interval_holds_the_accuracy_on_the_population(n, epsilon, p):
     law, held, widths = dlaplace(1 / scale), 0, []
     for count in rng.binomial(n, p, trials):
         noisy = min(ONE * n, max(0, ONE * int(count) + int(law.rvs(random_state=rng))))
-        low, high = _population_interval(noisy, n, ONE, scale, 0.1)
+        low, high = rows_population_interval(noisy, n, ONE, scale, 0.1)
         assert 0 <= low < high <= 1
         held += low <= p <= high
         widths.append(high - low)
@@ -158,16 +158,16 @@ def test_with_hardly_any_noise_it_is_the_interval_of_clopper_and_pearson():
     for count, n in ((0, 30), (3, 30), (29, 30), (30, 30), (700, 1000)):
         exact = binomtest(count, n).proportion_ci(0.95, method="exact")
         # noise below 50 units: the count itself counts as reached from both sides
-        low, _ = _population_interval(max(0, ONE * count - 50), n, ONE, 1, 0.05)
-        _, high = _population_interval(min(ONE * n, ONE * count + 50), n, ONE, 1, 0.05)
+        low, _ = rows_population_interval(max(0, ONE * count - 50), n, ONE, 1, 0.05)
+        _, high = rows_population_interval(min(ONE * n, ONE * count + 50), n, ONE, 1, 0.05)
         assert (low, high) == pytest.approx((exact.low, exact.high), abs=1e-6)
 
 
 def test_a_count_that_was_cut_off_leaves_intervals_that_reach_to_the_end():
     for noisy, end in ((0, 0.0), (100 * ONE, 1.0)):
         for low, high in (
-            _population_interval(noisy, 100, ONE, 20 * ONE, 0.05),
-            _rows_interval(noisy, 100, ONE, 20 * ONE, 0.05),
+            rows_population_interval(noisy, 100, ONE, 20 * ONE, 0.05),
+            rows_interval(noisy, 100, ONE, 20 * ONE, 0.05),
         ):
             assert 0 <= low < high <= 1
             assert high - low > 0.5
@@ -182,14 +182,14 @@ def test_an_accuracy_is_never_beyond_its_range():
 
 def test_the_noise_law_is_that_of_scipy():
     k = np.arange(-40.0, 40.0)
-    np.testing.assert_allclose(_noise_cdf(k, 7), dlaplace(1 / 7).cdf(k), rtol=1e-12)
+    np.testing.assert_allclose(noise_cdf(k, 7), dlaplace(1 / 7).cdf(k), rtol=1e-12)
 
 
 def test_the_reach_of_the_rows_interval_is_the_smallest_that_holds():
     for scale, error in ((7, 0.05), (1, 0.3), (100, 0.01)):
         law = dlaplace(1 / scale)
         n = 10**9
-        low, high = _rows_interval(n // 2, n, 1, scale, error)
+        low, high = rows_interval(n // 2, n, 1, scale, error)
         reach = round(high * n) - n // 2
         assert reach == n // 2 - round(low * n)
         assert law.cdf(reach) - law.cdf(-reach - 1) >= 1 - error
@@ -198,7 +198,7 @@ def test_the_reach_of_the_rows_interval_is_the_smallest_that_holds():
 
 def test_millions_of_rows_are_no_trouble():
     n = 10**7
-    low, high = _population_interval(9 * n // 10 * ONE, n, ONE, 2 * ONE, 0.05)
+    low, high = rows_population_interval(9 * n // 10 * ONE, n, ONE, 2 * ONE, 0.05)
     assert 0.8995 < low < 0.9 < high < 0.9005
 
 

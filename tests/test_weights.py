@@ -318,5 +318,8 @@ def test_some_persons_are_still_persons():
     X, y, weights = data(300)
     for rows in (ArrayRows(X, y, RowMap(), weights), StoredRows([X], y, RowMap(), weights, on_disk=False)):
         assert rows.public.by_person
-        assert rows.subset(np.arange(10)).public.by_person
+        some = rows.subset(np.arange(10))
+        assert some.public.by_person
+        with pytest.raises(ValueError, match="chosen before"):  # by rows, persons would be split
+            some.subset(np.arange(3))
     assert not ArrayRows(X, y, RowMap(), Weights(weights.steps)).public.by_person

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from ..mechanisms.samplers import Floats, Integers
 from .arrays import ArrayRows, RawRows, require_rows
 from .labels import all_labels, as_labels
-from .persons import Persons
+from .persons import Keys, Persons, mark_of
 from .row_map import PublicShape, RowMap
 from .rows import Kernel, Labels, Matrix, Rows
 from .schema import Schema
@@ -28,8 +29,10 @@ from .tables import Table, outcome_rows
 from .weights import Weights, steps_of
 
 _FAN_IN = 16  # sums that one task adds up
+_SAME_ROWS = "its source must give the same rows"
 
 Check = Callable[[Any, Any], tuple[Matrix, Labels]]
+Apart = Callable[[Any], tuple[Any, Keys]]
 
 
 def is_dask(X: Any) -> bool:
@@ -47,17 +50,35 @@ def require_table(X: Any) -> None:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The persons with rows in one part: their numbers, which rise, and how many rows each has there."""
+
+    numbers: NDArray[np.int32]
+    counts: Integers
+
+
 class DaskRows(Rows):
-    """Rows of which every part is a delayed backend that its worker keeps."""
+    """Rows of which every part is a delayed backend that its worker keeps. ``members`` are the persons of each part.
+
+    A batch of persons is chosen by their numbers, and never by positions of rows: a part that is lost and read again
+    may have its rows in another order.
+    """
 
     shared = False
 
     def __init__(
-        self, parts: Sequence[Any], lengths: Sequence[int], public: PublicShape, persons: Persons | None = None
+        self,
+        parts: Sequence[Any],
+        lengths: Sequence[int],
+        public: PublicShape,
+        persons: Persons | None = None,
+        members: Sequence[Members] = (),
     ) -> None:
         import dask
 
-        self._parts, self._lengths, self.persons = dask.persist(*parts), lengths, persons
+        self._parts, self._lengths = dask.persist(*parts), lengths
+        self.persons, self._members = persons, members
         self.public = replace(public, by_person=public.by_person or persons is not None)
 
     def total(self, kernel: Kernel) -> Integers:
@@ -67,34 +88,82 @@ class DaskRows(Rows):
         total: Integers = sums[0].compute()
         return total
 
+    def subset(self, units: Integers) -> DaskRows:
+        self._require_undivided()
+        if self.persons is None:
+            return self.rows_at(units, len(units))
+        drawn = np.zeros(self.persons.n, dtype=bool)
+        drawn[units] = True
+        chosen = [np.flatnonzero(drawn[part.numbers]) for part in self._members]
+        lengths = [int(part.counts[some].sum()) for part, some in zip(self._members, chosen, strict=True)]
+        return self._batch(chosen, lengths, len(units))
+
     def rows_at(self, indices: Integers, n_units: int) -> DaskRows:
         starts = np.concatenate([[0], np.cumsum(self._lengths)])
         indices = np.sort(indices)
         cuts = np.searchsorted(indices, starts)
-        parts, lengths = [], []
-        for k, part in enumerate(self._parts):
-            chosen = indices[cuts[k] : cuts[k + 1]] - starts[k]
-            if len(chosen) or (k == 0 and not len(indices)):  # a part without rows still knows the shape of its sums
-                parts.append(_task(_subset, part, chosen.astype(np.uint32)))
-                lengths.append(len(chosen))
-        return DaskRows(parts, lengths, replace(self.public, n_rows=n_units))
+        chosen = [indices[cuts[k] : cuts[k + 1]] - starts[k] for k in range(len(self._parts))]
+        return self._batch(chosen, list(map(len, chosen)), n_units)
+
+    def _batch(self, chosen: Sequence[Integers], lengths: Sequence[int], n_units: int) -> DaskRows:
+        """Return the rows of some units of each part, which are so many rows."""
+        full = [k for k, some in enumerate(chosen) if len(some)] or [0]  # without rows it still knows its shape
+        parts = [_task(_subset, self._parts[k], chosen[k].astype(np.uint32)) for k in full]
+        return DaskRows(parts, [lengths[k] for k in full], replace(self.public, n_rows=n_units))
 
 
-@dataclass(frozen=True, eq=False)
-class Own:
-    """What the rows of one block weigh by themselves: as rows of persons, and by the weights that were given."""
+@dataclass(frozen=True, eq=False, repr=False)  # Dask logs what a failing task was given
+class Whose:
+    """Whose rows those of one block are. Its persons are numbered in the order of their keys.
 
-    of_persons: NDArray[np.int32] | None
+    ``steps`` is the weight of a row of each of them. Where the block holds ids, the person of a row is found by its
+    key, whatever the order of the rows; ``mark`` tells that the keys are those that were seen first. Where it does not,
+    ``places`` has the person of each row in the order of the first reading.
+    """
+
+    steps: NDArray[np.int32]
+    places: NDArray[np.int32] | None
+    mark: bytes = b""
+    ordered: bool = False
+
+    def weights(self, keys: Keys | None) -> Weights:
+        """Return the weights of the rows as rows of persons; raise ValueError if their persons have changed."""
+        if self.places is not None:
+            persons = Persons(self.places, len(self.steps))
+        elif keys is not None and mark_of(keys, ordered=self.ordered) == self.mark:
+            persons = Persons.of(keys)
+        else:
+            order = " in the same order, as sample_weight is told by order," if self.ordered else ""
+            raise ValueError(f"a block of X has other ids than before: {_SAME_ROWS}{order} every time")
+        return Weights(self.steps[persons.codes], persons)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Block:
+    """What is known of a block since it was checked, and how it is read.
+
+    ``apart`` takes the ids out of it, where it holds them. ``given`` are weights of its rows, in their order.
+    """
+
+    check: Check
+    shape: tuple[int, int]
+    apart: Apart | None
+    whose: Whose | None
     given: Floats | None
 
-    def weights(self, labels: Labels, how: RowMap) -> Weights | None:
-        """Return their weights under this map."""
-        steps = steps_of(labels, how, self.of_persons, self.given)
-        return None if steps is None else Weights(steps)
+    def read(self, X: Any, y: Any) -> tuple[Any, Labels, Weights | None]:
+        """Return rows, labels, and weights as rows of persons; raise ValueError if shape or persons have changed."""
+        X, keys = (X, None) if self.apart is None else self.apart(X)
+        X, y = self.check(X, y)
+        if X.shape != self.shape:
+            raise ValueError(f"a block of X had the shape {self.shape} and now has {X.shape}: {_SAME_ROWS} every time")
+        return X, y, None if self.whose is None else self.whose.weights(keys)
 
-    def as_rows_of_persons(self) -> Weights | None:
-        """Return the weights that they have as rows of persons alone."""
-        return None if self.of_persons is None else Weights(self.of_persons)
+    def weights(self, labels: Labels, how: RowMap, of_persons: Weights | None) -> Weights | None:
+        """Return the weights of the rows under this map."""
+        persons = None if of_persons is None else of_persons.persons
+        steps = steps_of(labels, how, None if of_persons is None else of_persons.steps, self.given)
+        return None if steps is None else Weights(steps, persons)
 
 
 class DaskTable(Table):
@@ -103,6 +172,8 @@ class DaskTable(Table):
     ``check`` returns rows and labels of a block as arrays, or raises ValueError. All blocks are checked at once, before
     anything else; problems are returned rather than raised, because Dask logs what a failing task was given.
     """
+
+    _apart: Apart | None = None
 
     def __init__(self, X: Any, y: Any, check: Check, classes: Any = None, schema: Schema | None = None) -> None:
         import dask
@@ -139,19 +210,40 @@ class DaskTable(Table):
         public = replace(how.of_shape(self.facts.n_rows, width), weighted=weighted)
         return self._made(make, public, self.classes, how)
 
+    def identify(self, X: Any, apart: Apart) -> Keys:
+        """Take the rows from blocks of X from now on, which hold ids, and return the keys of all rows.
+
+        ``apart`` returns a block without its ids, and their keys. The task that reads a block does that: two readings
+        of a block may have their rows in different orders.
+        """
+        found = per_block(partial(_keys_in, apart), X)
+        full = [(block, keys) for block, keys in zip(_blocks(X), found, strict=True) if len(keys)]
+        if [len(keys) for _, keys in full] != [n for n, _ in self._shapes]:
+            raise ValueError(f"the blocks of X have other numbers of rows than before: {_SAME_ROWS} every time")
+        self._pairs = [(block, y) for (block, _), (_, y) in zip(full, self._pairs, strict=True)]
+        self._apart = apart
+        self._marks = {ordered: [mark_of(keys, ordered=ordered) for _, keys in full] for ordered in (False, True)}
+        return np.concatenate([keys for _, keys in full])
+
     def _made(self, make: Callable[..., Any], public: PublicShape, *how: Any) -> DaskRows:
         lengths = [n for n, _ in self._shapes]
         ends = np.cumsum([0, *lengths])
-        of_persons = None if self.persons is None else self.persons.weights
-        parts = []
+        parts, members = [], list[Members]()
         for k, (pair, shape) in enumerate(zip(self._pairs, self._shapes, strict=True)):
-            here = slice(ends[k], ends[k + 1])
-            own = Own(
-                None if of_persons is None else of_persons[here],
-                None if self.sample_weight is None else self.sample_weight[here],
-            )
-            parts.append(_task(make, self._check, *pair, shape, own, *how))
-        return DaskRows(parts, lengths, public, self.persons)
+            here, whose = slice(ends[k], ends[k + 1]), None
+            given = None if self.sample_weight is None else self.sample_weight[here]
+            if self.persons is not None:
+                numbers, places, counts = np.unique(self.persons.codes[here], return_inverse=True, return_counts=True)
+                members.append(Members(numbers, counts))
+                whose = self._whose(k, self.persons.steps[numbers], places)
+            parts.append(_task(make, Block(self._check, shape, self._apart, whose, given), *pair, *how))
+        return DaskRows(parts, lengths, public, self.persons, members)
+
+    def _whose(self, k: int, steps: NDArray[np.int32], places: Integers) -> Whose:
+        if self._apart is None:
+            return Whose(steps, places.astype(np.int32))
+        ordered = self.sample_weight is not None
+        return Whose(steps, None, self._marks[ordered][k], ordered)
 
 
 def map_rows(function: Callable[[Any], Any], X: Any, columns: int | None, dtype: Any) -> Any:
@@ -182,6 +274,10 @@ def _tried(function: Callable[[Any], Any], block: Any) -> Any:
         return function(block)
     except (ValueError, TypeError) as problem:  # returned, because Dask logs what a failing task was given
         return str(problem)
+
+
+def _keys_in(apart: Apart, block: Any) -> Keys:
+    return apart(block)[1]
 
 
 def _task(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -230,31 +326,21 @@ def _facts(check: Check, X: Any, y: Any) -> tuple[tuple[int, int], NDArray[Any]]
     return X.shape, np.unique(y)
 
 
-def checked_block(check: Check, X: Any, y: Any, shape: tuple[int, int]) -> tuple[Matrix, Labels]:
-    """Return a block that was checked once more; raise ValueError if its shape has changed."""
-    X, y = check(X, y)
-    if X.shape != shape:
-        raise ValueError(
-            f"a block of X had the shape {shape} and now has {X.shape}: its source must give the same rows every time"
-        )
-    return X, y
+def _raw_rows(block: Block, X: Any, y: Any) -> RawRows:
+    X, _, of_persons = block.read(X, y)
+    return RawRows(X, weights=of_persons)
 
 
-def _raw_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own) -> RawRows:
-    return RawRows(checked_block(check, X, y, shape)[0], weights=own.as_rows_of_persons())
-
-
-def _grid_rows(check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own, classes: Any, how: RowMap) -> StoredRows:
-    X, y = checked_block(check, X, y, shape)
+def _grid_rows(block: Block, X: Any, y: Any, classes: Any, how: RowMap) -> StoredRows:
+    X, y, of_persons = block.read(X, y)
     labels = as_labels(classes, y)
-    return StoredRows([X], labels, how, own.weights(labels, how), on_disk=False)
+    return StoredRows([X], labels, how, block.weights(labels, how, of_persons), on_disk=False)
 
 
-def _outcome_rows(
-    check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own, classes: Any, how: RowMap
-) -> ArrayRows:
-    labels = as_labels(classes, checked_block(check, X, y, shape)[1])
-    return outcome_rows(labels, how, own.weights(labels, how))
+def _outcome_rows(block: Block, X: Any, y: Any, classes: Any, how: RowMap) -> ArrayRows:
+    _, y, of_persons = block.read(X, y)
+    labels = as_labels(classes, y)
+    return outcome_rows(labels, how, block.weights(labels, how, of_persons))
 
 
 def _total(rows: Any, kernel: Kernel) -> Integers:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Integers
 from .arrays import ArrayRows, require_rows
-from .dask import Check, DaskRows, DaskTable, Own, checked_block
+from .dask import Block, DaskRows, DaskTable
 from .features import Features
 from .fields import Bags, Field, Found, FrameChunk, Named, StoredKeys, Values, Words
 from .frames import frame_of
@@ -194,14 +194,14 @@ class DaskFrameTable(DaskTable):
         return self._on_grid(_grid_rows_of_block, width, how)
 
 
-def _raw_rows_of_block(check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own) -> ChunkRows:
-    block: UnreadBlock = checked_block(check, X, y, shape)[0]
-    return block.read().raw(own.as_rows_of_persons())
+def _raw_rows_of_block(block: Block, X: Any, y: Any) -> ChunkRows:
+    unread: UnreadBlock
+    unread, _, of_persons = block.read(X, y)
+    return unread.read().raw(of_persons)
 
 
-def _grid_rows_of_block(
-    check: Check, X: Any, y: Any, shape: tuple[int, int], own: Own, classes: Any, how: RowMap
-) -> StoredRows:
-    block, y = checked_block(check, X, y, shape)
+def _grid_rows_of_block(block: Block, X: Any, y: Any, classes: Any, how: RowMap) -> StoredRows:
+    unread, y, of_persons = block.read(X, y)
     labels = as_labels(classes, y)
-    return StoredRows(block.read().features(how), labels, how, own.weights(labels, how), on_disk=False)
+    weights = block.weights(labels, how, of_persons)
+    return StoredRows(unread.read().features(how), labels, how, weights, on_disk=False)

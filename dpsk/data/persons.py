@@ -4,9 +4,9 @@ An id is compared by its value, whatever type, library or chunk it comes in. To 
 are protected together, and have the weight of one. To split a person is not: each half would be protected on its own.
 So whatever two readers may see differently counts as one id:
 
-* A number is its value as a float64. Text that Python's ``float`` reads is that number, because a chunk of a file of
-  numbers becomes text when one entry is none. Integers beyond 2^53 are one id with their neighbours: whoever has such
-  ids writes a letter before them.
+* A number is its value as a float64. A type of fewer digits, such as float32, is refused: it may have lost some. Text
+  that Python's ``float`` reads is that number, because a chunk of a file of numbers becomes text when one entry is
+  none. Integers beyond 2^53 are one id with their neighbours: whoever has such ids writes a letter before them.
 * The text "true" and "false", in any case, is 1 and 0, as the values are.
 * Other text is its UTF-8, and bytes are the text that they spell, but for zeros at the end, which NumPy cuts off.
 * A date is its microseconds, in UTC if it has a zone. Text that spells one by ISO 8601 is that date.
@@ -55,7 +55,7 @@ class Persons:
     @classmethod
     def of(cls, keys: Keys) -> Persons:
         """Return the persons of rows with these keys, numbered in the order of the keys."""
-        order = np.lexsort((keys[:, 1], keys[:, 0]))
+        order = _order(keys)
         ordered = keys[order]
         first = np.ones(len(keys), dtype=np.bool_)
         first[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
@@ -64,10 +64,15 @@ class Persons:
         return cls(codes, int(first.sum()))
 
     @cached_property
+    def steps(self) -> NDArray[np.int32]:
+        """The weight of a row of each person in steps of 2^-SHARE_BITS: those of all its rows add up to at most 1."""
+        steps: NDArray[np.int32] = (2**SHARE_BITS // np.bincount(self.codes, minlength=self.n)).astype(np.int32)
+        return steps
+
+    @cached_property
     def weights(self) -> NDArray[np.int32]:
-        """The weight of each row in steps of 2^-SHARE_BITS: those of a person add up to at most 1."""
-        counts = np.bincount(self.codes, minlength=self.n)
-        weights: NDArray[np.int32] = (2**SHARE_BITS // counts).astype(np.int32)[self.codes]
+        """The weight of each row."""
+        weights: NDArray[np.int32] = self.steps[self.codes]
         return weights
 
     def rows_of(self, chosen: Integers) -> Integers:
@@ -77,6 +82,15 @@ class Persons:
         return np.flatnonzero(there[self.codes])
 
 
+def _order(keys: Keys) -> Integers:
+    return np.lexsort((keys[:, 1], keys[:, 0]))
+
+
+def mark_of(keys: Keys, *, ordered: bool) -> bytes:
+    """Return a digest that other keys do not have; unless ``ordered``, the same keys have it in every order."""
+    return blake2b((keys if ordered else keys[_order(keys)]).tobytes(), digest_size=16).digest()
+
+
 def keys_of(ids: Any, name: str = "groups") -> Keys:
     """Return a key for each entry of a column of ids, of shape (n, 2); raise ValueError, with its name, if it is none.
 
@@ -84,6 +98,9 @@ def keys_of(ids: Any, name: str = "groups") -> Keys:
     which merge two persons.
     """
     entries = _entries(Column(name, ids))
+    _require_wide(name, entries)
+    if str(getattr(getattr(ids, "dtype", None), "name", "")) == "category":
+        _require_wide(name, Column(name, ids.dtype.categories).entries())
     if isinstance(entries, Numbers):
         return _of_numbers(entries.numbers())
     if isinstance(entries, Moments):
@@ -101,6 +118,15 @@ def _entries(column: Column) -> Entries:
         hint = "ids are numbers, text, dates or bytes. Turn it into text"
         raise ValueError(f"{column.name} is of type {column.type_name}, but {hint}")
     return distinct([_spelled(entry) if isinstance(entry, bytes) else entry for entry in column.objects()])
+
+
+def _require_wide(name: str, entries: Entries) -> None:
+    """Raise ValueError for numbers of a type that cannot tell apart what integers and float64 can."""
+    if isinstance(entries, Numbers) and entries.values.dtype.kind == "f" and entries.values.dtype.itemsize < 8:
+        raise ValueError(
+            f"{name} is of type {entries.values.dtype.name}, which has lost digits of large ids, so that a person may "
+            "have another id where the type is another one: read ids as integers, float64 or text"
+        )
 
 
 def _of_numbers(numbers: Floats) -> Keys:

@@ -339,7 +339,12 @@ class Rows(ABC):
 
     def subset(self, units: Integers) -> Rows:
         """Return some rows by their public position, or all rows of some persons by their number."""
+        self._require_undivided()
         return self.rows_at(units if self.persons is None else self.persons.rows_of(units), len(units))
+
+    def _require_undivided(self) -> None:
+        if self.public.by_person and self.persons is None:
+            raise ValueError("some rows of these persons were chosen before, and whose they are is not kept")
 
     @abstractmethod
     def rows_at(self, indices: Integers, n_units: int) -> Rows:

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from ..data import Door, RowMap, Table
 from ..mechanisms.samplers import Floats
+from ..privacy import Budget
+from ..privacy.pld import PlannedSteps
 from ..queries import ClassCounts
 from ..requirements import checked, listed, number, require_fields
 from ..solvers.precision import deviation, share_of_noise
@@ -31,7 +33,7 @@ def require_class_weight(name: str, value: Any) -> None:
         raise ValueError(f'{name}={value!r} must be None, "balanced", or a dict such as {{0: 1.0, 1: 10.0}}')
     for label, weight in value.items():
         try:
-            good = not isinstance(weight, bool) and math.isfinite(weight) and weight >= 0
+            good = not isinstance(weight, bool | np.bool_) and math.isfinite(weight) and weight >= 0
         except TypeError:
             good = False
         if not good:
@@ -70,8 +72,15 @@ class Weighting:
     def __post_init__(self) -> None:
         require_fields(self)
 
-    def require(self, classes: NDArray[Any]) -> None:
-        """Raise ValueError if weights are given for labels that cannot occur; called before anything is paid."""
+    def require(self, table: Table, budget: Budget | None) -> None:
+        """Raise ValueError if the weights do not suit the data or the budget; called before anything is paid."""
+        classes = table.classes
+        counted = self.class_weight is not None or table.sample_weight is not None
+        if counted and budget is not None and isinstance(budget.currency, PlannedSteps):
+            raise ValueError(
+                "class_weight and sample_weight need a count of the classes, and accountant='pld' plans equal steps "
+                "and nothing else: use accountant='rdp', or leave them out"
+            )
         if not isinstance(self.class_weight, Mapping):
             return
         unknown = [label for label in self.class_weight if not (classes == label).any()]
@@ -115,9 +124,9 @@ class Weighting:
             None if self.class_weight is None else weights,
         )
 
-    def exact(self, table: Table, labels: NDArray[Any]) -> Floats | None:
-        """Return the weights of rows without noise and bounds, of which the mean over units is taken."""
-        weights = None
+    def exact(self, table: Table, labels: NDArray[Any]) -> tuple[Floats | None, Floats | None]:
+        """Return the weights of rows without noise, of which the mean over units is taken, and those of classes."""
+        weights = of_classes = None
         if table.persons is not None:
             weights = 1 / np.bincount(table.persons.codes)[table.persons.codes]
         if table.sample_weight is not None:
@@ -126,9 +135,9 @@ class Weighting:
         if self.class_weight is not None:
             codes = labels if len(table.classes) > 2 else (labels > 0).astype(np.intp)
             counts = np.bincount(codes, weights, minlength=len(table.classes))
-            of_classes = self._weights(table.classes, np.maximum(counts, 1e-300))[codes]
-            weights = of_classes if weights is None else of_classes * weights
-        return weights
+            of_classes = self._weights(table.classes, np.maximum(counts, 1e-300))
+            weights = of_classes[codes] if weights is None else of_classes[codes] * weights
+        return weights, of_classes
 
     def _weights(self, classes: NDArray[Any], counts: Floats) -> Floats:
         """Return the weights of classes that weigh so much together."""

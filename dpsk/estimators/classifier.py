@@ -159,7 +159,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             rows. A weight must depend on the rows of its own person only: weights from boosting, from fitted
             propensities or from counts of classes depend on other rows, and void the guarantee.
         groups : array-like of shape (n_samples,), or None
-            Whose row it is: equal entries are one person, and so are all missing ones. See ``group_column``.
+            Whose row it is: equal entries are one person, and so are all missing ones. See ``group_column``, which is
+            safer on Dask: ``groups`` need a source that gives the same rows in the same order every time.
         **unsupported
             Anything else is refused with a reason unless it is None.
 
@@ -187,7 +188,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             with accounted(self) as account:
                 table = open_table(self, X, y, asked, sample_weight, groups, in_memory=exact)
                 plan = plan_of(asked, table.facts)
-                plan.weighting.require(table.classes)
+                plan.weighting.require(table, plan.budget)
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
                 self._warn((*doubts(plan, table.facts), *(() if exact else plan.weighting.doubts(table))))
@@ -212,9 +213,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if door is None:
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
-            result = minimise(table, objective, how, plan.weighting)
+            result, of_classes = minimise(table, objective, how, plan.weighting)
             report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit)
-            of_classes = None
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             weighed = plan.weighting.learned(door, table, how)

@@ -7,14 +7,15 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..data import Chunks, Table, is_dask, per_block
+from ..data import Chunks, DaskTable, Table, is_dask, per_block
 from ..data.persons import Keys, Persons, keys_of
 from ..data.schema import refuse_duplicates
 from ..privacy.units import unit_of
 from ..requirements import listed
 from .validation import at_least, require_one_per_row
 
-FindKeys: TypeAlias = Callable[[], Keys]
+FindKeys: TypeAlias = Callable[[Table | None], Keys]
+"""It returns the keys of the rows of a table that was opened; without one, those of rows that were read elsewhere."""
 
 
 def without_ids(X: Any, column: Any) -> Any:
@@ -29,18 +30,21 @@ def apart(X: Any, column: Any, groups: Any) -> tuple[Any, FindKeys | None]:
     Keys are found when the table was read, because chunks are read once.
     """
     if column is None:
-        return X, None if groups is None else partial(_keys, groups, "groups")
+        return X, None if groups is None else lambda _: _keys(groups)
     if groups is not None:
         raise ValueError(f"group_column={column!r} and groups cannot be combined: leave one of them out")
     if isinstance(X, Chunks):
         return _chunks_apart(X, column)
+    if is_dask(X):
+        return _dask_apart(X, column)
     rest, ids = _taken_out(X, column)
-    return rest, partial(_keys, ids, f"group_column={column!r}")
+    return rest, lambda _: keys_of(ids, _called(column))
 
 
-def set_persons(table: Table, keys: Keys, column: Any) -> None:
-    """Make the persons with these keys the units of a table; raise ValueError unless there are two of them."""
-    require_one_per_row("groups" if column is None else f"group_column={column!r}", len(keys), table.facts.n_rows)
+def set_persons(table: Table, find_keys: FindKeys, column: Any) -> None:
+    """Make the persons of its rows the units of a table; raise ValueError unless there are two of them."""
+    keys = find_keys(table)
+    require_one_per_row("groups" if column is None else _called(column), len(keys), table.facts.n_rows)
     unit, persons = unit_of(column, grouped=True), Persons.of(keys)
     at_least(2, persons.n, unit)
     most = table.facts.n_rows - persons.n + 1  # every other person has a row
@@ -53,11 +57,35 @@ def _chunks_apart(chunks: Chunks, column: Any) -> tuple[Chunks, FindKeys]:
 
     def read() -> Iterator[tuple[Any, Any]]:
         for X, y in chunks:
-            rest, ids = _taken_out(X, column)
-            found.append(keys_of(ids, f"group_column={column!r}"))
+            rest, keys = _with_keys(X, column)
+            found.append(keys)
             yield rest, y
 
-    return Chunks(read), partial(np.concatenate, found)
+    return Chunks(read), lambda _: np.concatenate(found)
+
+
+def _dask_apart(X: Any, column: Any) -> tuple[Any, FindKeys]:
+    rest, ids = _taken_out(X, column)
+    keys_of(ids._meta, _called(column))  # or its error, which follows from the type
+
+    def find(table: Table | None) -> Keys:
+        if table is None:
+            return _keys(ids)
+        if not isinstance(table, DaskTable):
+            raise TypeError(f"a Dask collection was opened as {type(table).__name__}")
+        return table.identify(X, partial(_with_keys, column=column))
+
+    return rest, find
+
+
+def _called(column: Any) -> str:
+    return f"group_column={column!r}"
+
+
+def _with_keys(X: Any, column: Any) -> tuple[Any, Keys]:
+    """Return a table in memory without its column of ids, and their keys."""
+    rest, ids = _taken_out(X, column)
+    return rest, keys_of(ids, _called(column))
 
 
 def _taken_out(X: Any, column: Any) -> tuple[Any, Any]:
@@ -88,10 +116,11 @@ def _others(X: Any, names: list[Any], column: Any) -> Any:
     return X.select(names) if hasattr(type(X), "column_names") else X[names]
 
 
-def _keys(ids: Any, name: str) -> Keys:
-    if not is_dask(ids):
-        return keys_of(ids, name)
-    if getattr(ids, "ndim", None) != 1 or not hasattr(ids, "to_delayed"):
-        raise ValueError(f"{name} must be a Dask array or Series with one dimension, of one entry per row")
-    keys_of(getattr(ids, "_meta", ids), name)  # or its error, which follows from the type
-    return np.concatenate(per_block(partial(keys_of, name=name), ids))
+def _keys(groups: Any) -> Keys:
+    """Return the keys of rows in the order of ``groups``; those of a Dask collection have no ids with them."""
+    if not is_dask(groups):
+        return keys_of(groups)
+    if getattr(groups, "ndim", None) != 1 or not hasattr(groups, "to_delayed"):
+        raise ValueError("groups must be a Dask array or Series with one dimension, of one entry per row")
+    keys_of(getattr(groups, "_meta", groups))  # or its error, which follows from the type
+    return np.concatenate(per_block(keys_of, groups))

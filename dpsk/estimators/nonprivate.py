@@ -19,17 +19,20 @@ from ..solvers import Diagnostics, Result
 _TOLERANCE = 1e-9
 
 
-def minimise(table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting) -> Result:
-    """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2, with a free intercept, on rows as they are.
+def minimise(
+    table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting
+) -> tuple[Result, Floats | None]:
+    """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2 on rows as they are, and weights of classes.
 
-    L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root mean square, so that
-    units do not matter to the search. Warns if the gradient is not down to 1e-9 in these columns.
+    An intercept is free. L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root
+    mean square, so that units do not matter to the search. Warns if the gradient is not down to 1e-9 in these columns.
     """
     if not isinstance(table, ArrayTable):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
     X: Any = table.given
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
-    (rows, d), n, weighed = X.shape, table.facts.n_rows, _times(weighting.exact(table, y))
+    weights, of_classes = weighting.exact(table, y)
+    (rows, d), n, weighed = X.shape, table.facts.n_rows, _times(weights)
     X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
     scale = 1 / np.sqrt(np.where(squares > 0, squares / rows, 1.0))
@@ -75,7 +78,7 @@ def minimise(table: Table, objective: LinearObjective, how: RowMap, weighting: W
             ConvergenceWarning,
             stacklevel=4,
         )
-    return Result(scale * found.reshape(shape), Diagnostics())
+    return Result(scale * found.reshape(shape), Diagnostics()), of_classes
 
 
 def _times(weights: Floats | None) -> Callable[[Floats], Floats]:

@@ -28,12 +28,12 @@ def open_table(
     """
     if in_memory and (is_dask(X) or isinstance(X, Chunks)):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-    X, keys = apart(X, asked.group_column, groups)
+    X, find_keys = apart(X, asked.group_column, groups)
     table = _opened(estimator, X, y, asked.classes, in_memory, asked.columns)
     table.facts = replace(table.facts, names=names_of(estimator), weighted=sample_weight is not None)
     table.sample_weight = sample_weights(sample_weight, table.facts.n_rows)
-    if keys is not None:
-        set_persons(table, keys(), asked.group_column)
+    if find_keys is not None:
+        set_persons(table, find_keys, asked.group_column)
     return table
 
 

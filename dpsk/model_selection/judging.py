@@ -26,6 +26,7 @@ from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.sparse import one_per_place
 from ..estimators.blocks import for_travel
 from ..estimators.classifier import PrivateClassifier
+from ..estimators.grouping import without_ids
 from ..estimators.validation import columns_of, require_numbers
 
 _ROW_BY_ROW = (
@@ -167,16 +168,23 @@ def _require_columns(estimator: Any, X: Any) -> None:
 
     So are the types of columns: those of a classifier of dpsk have to be numbers, but for one of raw tables.
     """
-    while isinstance(estimator, Pipeline):
-        estimator = estimator.steps[0][1]
-    if isinstance(estimator, PrivateClassifier) and estimator.columns is None:
-        require_numbers(X)
+    while isinstance(estimator, Pipeline) or is_search(estimator):
+        estimator = estimator.best_estimator_ if is_search(estimator) else estimator.steps[0][1]
+    if isinstance(estimator, PrivateClassifier):
+        X = without_ids(X, estimator.group_column)  # as its predictions do
+        if estimator.columns is None:
+            require_numbers(X)
     if isinstance(estimator, ColumnTransformer):
         _require_its_columns(estimator, X)
     # a ColumnTransformer takes tables that have other columns beside its own, and models of others check for themselves
     checked = isinstance(estimator, BaseEstimator) and not isinstance(estimator, ColumnTransformer)
     if hasattr(X, "shape") and hasattr(estimator, "n_features_in_") and checked:
         validate_data(estimator, X, reset=False, skip_check_array=True)
+
+
+def is_search(estimator: Any) -> bool:
+    """Return whether this is a search that has found a model."""
+    return isinstance(estimator, BaseEstimator) and hasattr(estimator, "best_estimator_")
 
 
 def _require_its_columns(columns: ColumnTransformer, X: Any) -> None:

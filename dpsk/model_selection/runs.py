@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,24 +15,33 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
 from ..data import Facts
+from ..data.persons import Persons, keys_of
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.opening import facts_of
-from ..estimators.plan import budget_of_plan
+from ..estimators.plan import budget_of_plan, plan_of
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
 from ..privacy import Budget
 from ..privacy.allowance import Allowance
 from ..privacy.repetition import BestOf
+from ..privacy.units import ROW
 from .judging import rows_of, transformed
 from .score import released_successes
 from .search_cost import private_step
+from .voters import Voters
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
 _PROBES = 50
 
+
 SMALLEST = Facts(n_rows=1, n_features=1, n_classes=2)
 """What budgets of runs are planned for before the data are seen: facts that leave a plan the least to choose."""
+
+
+def smallest(unit: str) -> Facts:
+    """Return these facts for a unit of protection."""
+    return replace(SMALLEST, unit=unit, weighted=unit != ROW)
 
 
 @dataclass(frozen=True)
@@ -120,12 +129,25 @@ class Run:
     """Epsilon and delta of a fit if they are covered; otherwise a smaller epsilon is."""
     adjacency: str
     private: bool
+    unit: str = ROW
 
     def model(self, parameters: dict[str, Any]) -> tuple[Any, PrivateClassifier]:
-        """Return an unfitted model that shows nothing while it is fitted, and its private step."""
+        """Return an unfitted model that shows nothing while it is fitted, and its private step, without ids in X."""
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         last = private_step(model)
         require_free(last, self.adjacency)
+        column = private_step(self.estimator).group_column
+        if last.group_column != column:
+            raise ValueError(
+                f"group_column={last.group_column!r} of a candidate is not {column!r}, that of the estimator: all runs "
+                "protect the same persons"
+            )
+        if column is not None and model is not last:
+            raise ValueError(
+                f"group_column={column!r} of a step behind others cannot be combined with a search, which takes ids "
+                "out before any step sees the table: leave group_column at None, give the ids to fit as groups, and "
+                "leave them out of X"
+            )
         if model is not last and last.columns is not None:
             raise ValueError(
                 f"a search takes {type(last).__name__} alone, not as the end of a pipeline: what becomes of a row that "
@@ -133,7 +155,7 @@ class Run:
             )
         for part in [model, *model.get_params().values()]:
             _silence(part)
-        return model, last
+        return model, last.set_params(group_column=None)  # the search takes the ids out
 
     def calibrated(self, last: PrivateClassifier, *facts: Facts) -> None:
         """Set the largest epsilon that the search covers, and the delta that belongs to it."""
@@ -144,9 +166,23 @@ class Run:
 
         last.set_params(epsilon=self.search.strongest(budgets_of, epsilon), delta=delta)
 
+    def facts(self, last: PrivateClassifier, shown: Any, n_classes: int, persons: Persons | None) -> Facts:
+        """Return what a fit would know of these rows beforehand; no entry is read."""
+        facts = facts_of(last, shown, n_classes)
+        if persons is None:
+            return facts
+        most = facts.n_rows - persons.n + 1
+        return replace(facts, n_rows=persons.n, unit=self.unit, weighted=True, most_rows=most)
+
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
-        budget_with(self.model(parameters)[1], SMALLEST, *self.start)
+        budget_with(self.model(parameters)[1], smallest(self.unit), *self.start)
+
+    def require(self, space: Space, facts: Facts) -> None:
+        """Raise ValueError if some parameters cannot be fitted for persons: not every solver is proved for them."""
+        epsilon, delta = self.start
+        for parameters in [] if self.unit == ROW else space.probes():
+            plan_of(self.model(parameters)[1].set_params(epsilon=epsilon, delta=delta), facts)
 
     def score_epsilon(self) -> float:
         """Return the largest pure epsilon of a score that is covered."""
@@ -169,29 +205,36 @@ class Run:
         y: Any,
         classes: Any,
         shares: tuple[Integers, Integers],
+        persons: Persons | None = None,
     ) -> Outcome:
-        """Draw nothing but noise: parameters and seeds come from outside, ``shares`` are rows to fit and to score."""
+        """Draw nothing but noise: parameters and seeds come from outside, ``shares`` are rows to fit and to score.
+
+        Ids were taken out of ``X``. The fit and the score get the numbers of ``persons`` instead.
+        """
         model, last = self.model(parameters)
         train, held_out = shares
-        known = last.classes
+        known, column = last.classes, private_step(self.estimator).group_column
         last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
         shown = fit_in_front(model, rows_of(X, train), y[train])
-        self.calibrated(last, SMALLEST, facts_of(last, shown, len(classes)))
-        last.fit(shown, y[train])
+        fitted, voting = (None if persons is None else persons.codes[rows] for rows in shares)
+        there = None if fitted is None else Persons.of(keys_of(fitted))
+        self.calibrated(last, smallest(self.unit), self.facts(last, shown, len(classes), there))
+        last.fit(shown, y[train], **({} if fitted is None else {"groups": fitted}))
         counted, _ = released_successes(
             model,
             rows_of(X, held_out),
             y[held_out],
             Budget.of(self.score_epsilon(), 0.0),
+            Voters(groups=voting),
             adjacency=self.adjacency,
             ledger=self._allowance(),
             bits=bits_for(seeds[1]),
         )
-        last.set_params(classes=known, ledger=None, random_state=None)
+        last.set_params(classes=known, group_column=column, ledger=None, random_state=None)
         return Outcome(counted.noisy, counted.accuracy, parameters, model)
 
     def _allowance(self) -> Allowance:
-        return Allowance(self.search, adjacency=self.adjacency, private=self.private)
+        return Allowance(self.search, adjacency=self.adjacency, private=self.private, unit=self.unit)
 
 
 def budget_with(last: PrivateClassifier, facts: Facts, epsilon: float, delta: float) -> Budget:

@@ -6,21 +6,22 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
-from scipy.stats import binom
 from sklearn.base import BaseEstimator, is_classifier
 
 from ..data import Chunks, PrivateData, RawRows, is_dask
+from ..data.weights import Weights
 from ..mechanisms import Laplace, bits_for
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.randomness import Bits
-from ..mechanisms.samplers import Floats
 from ..privacy import Budget, PrivacySpent
 from ..privacy.durable.store import set_aside
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up, warn_not_private
+from ..privacy.units import ROW, several
 from ..queries import Successes
+from .intervals import rows_interval, rows_population_interval, votes_interval, votes_population_interval
 from .judging import correct, labels_of, n_rows_of
+from .voters import Voters
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,21 @@ class PrivateScore:
     Parameters
     ----------
     accuracy : float
-        The noisy part of correct predictions, in [0, 1].
+        The noisy part of correct predictions, in [0, 1]. Where persons are protected, it is the mean over them of the
+        part of their rows that is predicted correctly: each person counts once.
     interval : pair of floats
-        Where the accuracy on the *population* lies, if these rows are an independent random sample of it: it allows for
-        the noise and for the sampling.
+        Where the accuracy on the *population* lies, if these rows (or persons) are an independent random sample of it:
+        it allows for the noise and for the sampling.
     interval_on_rows : pair of floats
-        Where the accuracy on *these rows* lies: it allows for the noise only.
+        Where the accuracy on *these rows* (or persons) lies: it allows for the noise only.
     confidence : float
         How often each interval holds what it is for, at least.
     n_rows : int
         The number of held-out rows, which is public.
+    n_units : int
+        The number of held-out units, rows or persons, which is public.
     privacy_spent : PrivacySpent
-        The guarantee for the held-out rows.
+        The guarantee for the held-out rows or persons.
     """
 
     accuracy: float
@@ -49,7 +53,13 @@ class PrivateScore:
     interval_on_rows: tuple[float, float]
     confidence: float
     n_rows: int
+    n_units: int
     privacy_spent: PrivacySpent
+
+    @property
+    def unit(self) -> str:
+        """What is protected and has one vote: "row", or a person with all rows."""
+        return self.privacy_spent.unit
 
     def statement(self) -> str:
         """Return a paragraph for a report."""
@@ -60,13 +70,16 @@ class PrivateScore:
             )
         (low, high), spent = self.interval, self.privacy_spent
         confidence = math.floor(1e6 * self.confidence) / 1e6
+        units, held = several(self.unit), f"{self.n_rows} held-out rows"
+        if self.unit != ROW:
+            held += f" of {self.n_units} {units}, each {self.unit} counting once"
         return (
-            f"The accuracy on {self.n_rows} held-out rows, {self.accuracy:.3f}, was released with "
-            f"({round_up(spent.epsilon, 4)}, 0)-differential privacy for each of these rows: neighbours differ in that "
-            f"{Adjacency(spent.adjacency).words(spent.unit)}. If the rows are a random sample, the "
+            f"The accuracy on {held}, {self.accuracy:.3f}, was released with "
+            f"({round_up(spent.epsilon, 4)}, 0)-differential privacy for each of these {units}: neighbours differ in "
+            f"that {Adjacency(spent.adjacency).words(self.unit)}. If the {units} are a random sample, the "
             f"accuracy on their population lies between {math.floor(1e3 * low) / 1e3:.3f} and "
             f"{math.ceil(1e3 * high) / 1e3:.3f} with {confidence:g} confidence, noise and sampling considered. Other "
-            "releases from these rows, fits included, add to it."
+            f"releases from these {units}, fits included, add to it."
         )
 
 
@@ -76,6 +89,8 @@ def private_score(
     y: Any,
     *,
     epsilon: float,
+    groups: Any = None,
+    group_column: str | None = None,
     confidence: float = 0.95,
     adjacency: str = "zero-out",
     ledger: Any = None,
@@ -85,23 +100,25 @@ def private_score(
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 13.2)
-    epsilon-differential privacy (delta = 0) for the rows of X and y, by discrete Laplace noise on the count of correct
-    predictions. A row that the estimator refuses counts as wrong. No error, warning or refund depends on what a row
-    holds. Rows that the estimator was fitted on pay twice, and their accuracy is too high.
+    (docs/guarantees.md, 13.2 to 13.4)
+    epsilon-differential privacy (delta = 0) for rows, by discrete Laplace noise on the count of correct predictions;
+    with ids for persons, of whom each has one vote: the part of its rows that is right. A row that the estimator
+    refuses is wrong; no error, warning or refund tells of it. Rows of its fit pay twice, and score too high.
 
     Parameters
     ----------
     estimator : fitted classifier
         Anything with ``predict``. Classifiers of dpsk, alone or behind scikit-learn's encoders and scalers, predict for
-        all rows at once. Anything else predicts for one row at a time: a fraction of a millisecond a row for a linear
-        model, some milliseconds for a forest of 100 trees or a pipeline with a ColumnTransformer.
+        all rows at once. Anything else predicts for one row at a time, which takes a forest some milliseconds.
     X, y : array-like
         Held-out rows and their labels. Their number, the columns and the types of the arrays are public.
     epsilon : float
-        The price. The noise has a standard deviation of about 1.4/epsilon rows.
+        The price. The noise has a standard deviation of about 1.4/epsilon rows, or persons.
+    groups, group_column : array-like and str, or None
+        The ids of the rows (equal and missing ones are one person), or the column of X that holds them and is no
+        feature. None: the ``group_column`` of the estimator, if X has it; Chunks are taken to. Or else rows have votes.
     confidence : float, default=0.95
-        How often the intervals hold.
+        How often the intervals hold. For persons they are wider: no law of votes is known.
     adjacency : {"zero-out", "replace"}, default="zero-out"
         Which data sets are neighbours; the noise is the same for both.
     ledger : PrivacyLedger, path or None, default=None
@@ -114,67 +131,84 @@ def private_score(
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.model_selection import train_test_split
     >>> from dpsk import DPLogisticRegression, private_score
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> train_X, test_X, train_y, test_y = train_test_split(X, y, random_state=0)
+    >>> train_X, test_X, train_y, test_y = train_test_split(*load_breast_cancer(return_X_y=True), random_state=0)
     >>> model = DPLogisticRegression(epsilon=4.0).fit(train_X, train_y)
     >>> score = private_score(model, test_X, test_y, epsilon=1.0)
     >>> score.interval[0] <= score.accuracy <= score.interval[1]
     True
     """
+    _require_possible(estimator, confidence, adjacency)
+    budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
+    warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
+    voters, promise = Voters.of(estimator, X, groups, group_column), {"adjacency": adjacency, "ledger": ledger}
+    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, **promise)
+    return counted.score(confidence, spent)
+
+
+def _require_possible(estimator: Any, confidence: Any, adjacency: Any) -> None:
+    """Raise ValueError for mistakes that show before the rows are there."""
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} must be a number between 0 and 1")
     Adjacency(adjacency)  # or its error
     if isinstance(estimator, type) or (isinstance(estimator, BaseEstimator) and not is_classifier(estimator)):
         raise ValueError("private_score takes a fitted classifier: only classifiers have an accuracy")
-    budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
-    warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
-    counted, spent = released_successes(estimator, X, y, budget, adjacency=adjacency, ledger=ledger, bits=bits)
-    return counted.score(confidence, spent)
 
 
 @dataclass(frozen=True)
 class Counted:
-    """``noisy = one * (number of correct predictions) + noise``: discrete Laplace noise with this scale."""
+    """``noisy = one * (sum of votes) + noise``: discrete Laplace noise with this scale."""
 
     noisy: int
     n_rows: int
+    n_units: int
     one: int
     scale: int
 
     @property
     def cut_off(self) -> int:
         """``noisy``, cut off where no count lies beyond."""
-        return min(self.n_rows * self.one, max(0, self.noisy))
+        return min(self.n_units * self.one, max(0, self.noisy))
 
     @property
     def accuracy(self) -> float:
-        """The noisy part of correct predictions, in [0, 1]."""
-        return self.cut_off / (self.n_rows * self.one)
+        """The noisy mean of votes, in [0, 1]."""
+        return self.cut_off / (self.n_units * self.one)
 
     def score(self, confidence: float, spent: PrivacySpent) -> PrivateScore:
         """Return the score with its intervals, both of which hold with this confidence."""
-        released = self.cut_off, self.n_rows, self.one, self.scale, 1 - confidence
-        population, rows = _population_interval(*released), _rows_interval(*released)
-        return PrivateScore(self.accuracy, population, rows, confidence, self.n_rows, spent)
+        law = self.one, self.scale, 1 - confidence
+        if spent.unit == ROW:
+            released = self.cut_off, self.n_rows, *law
+            population, here = rows_population_interval(*released), rows_interval(*released)
+        else:
+            votes = self.cut_off, self.n_units, self.n_rows - self.n_units, *law
+            population, here = votes_population_interval(*votes), votes_interval(*votes)
+        return PrivateScore(self.accuracy, population, here, confidence, self.n_rows, self.n_units, spent)
 
 
 def released_successes(
-    estimator: Any, X: Any, y: Any, budget: Budget, *, adjacency: str, ledger: Any, bits: Bits
+    estimator: Any, X: Any, y: Any, budget: Budget, voters: Voters, *, adjacency: str, ledger: Any, bits: Bits
 ) -> tuple[Counted, PrivacySpent]:
-    """Return the noisy number of correct predictions, bought with the whole of a pure budget."""
+    """Return the noisy sum of votes for the estimator, bought with the whole of a pure budget."""
     mechanism, query = Laplace(budget.epsilon), Successes()
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
-    with set_aside(ledger, budget, label="private_score", adjacency=adjacency, private=bits.private) as filtered:
+    promise: Any = {"label": "private_score", "adjacency": adjacency, "private": bits.private, "unit": voters.unit}
+    with set_aside(ledger, budget, **promise) as filtered:
         if y is None:
             raise ValueError("y is None: a score needs one label per row of X, also where X is Chunks")
         true = labels_of(y)
         _require_scorable(estimator, X, true)
-        right = correct(estimator, X, true).astype(np.float64)
-        data = PrivateData(RawRows(right[:, None]), filtered, bits, adjacency=adjacency)
-        released = data.release(data.measure(query), mechanism)
-    noisy, one = round(float(released[0]) / query.unit), int(sensitivity.l1)
-    return Counted(noisy, len(true), one, noise_scale(sensitivity.l1, budget.epsilon)), data.report()
+        shown, persons_of = voters.apart(X)
+        right = correct(estimator, shown, true).astype(np.float64)
+        persons = persons_of(len(true))
+        weights = None if persons is None else Weights(persons.weights, persons)
+        data = PrivateData(RawRows(right[:, None], weights=weights), filtered, bits, adjacency=adjacency)
+        votes = data.measure(query)
+        released = data.release(votes, mechanism)
+    noisy, one = round(float(released[0]) / votes.unit), round(1 / votes.unit)
+    scale = noise_scale(votes.sensitivity.l1, budget.epsilon)
+    return Counted(noisy, len(true), data.n_units, one, scale), data.report()
 
 
 def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
@@ -193,45 +227,3 @@ def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
 
 
 _KINDS = {**dict.fromkeys("US", "text"), **dict.fromkeys("biuf", "numbers")}
-
-
-def _rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
-    """Return an interval that misses count/n with probability ``error``, for ``noisy = one * count + noise``.
-
-    It rests on the tails of the discrete Laplace distribution (docs/guarantees.md, 13.3).
-    """
-    reach = max(0, math.ceil(scale * math.log(2 / (error * (1 + math.exp(-1 / scale))))) - 1)
-    low = max(0, -((reach - noisy) // one))  # counts are integers: round up, and down
-    high = min(n, (noisy + reach) // one)
-    return (low / n, high / n) if low <= high else (noisy / (n * one),) * 2
-
-
-def _population_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
-    """Return an interval that misses p with probability ``error``, for ``noisy = one * Binomial(n, p) + noise``.
-
-    It consists of all p under which neither tail has a probability of at most error/2 (docs/guarantees.md, 13.3).
-    """
-
-    def tail(p: float, sign: int) -> float:
-        """Return how much likelier than error/2 the noisy count or less (1) or the noisy count or more (-1) is."""
-        count, weight = _counts(n, p)
-        return 1e-15 + float(weight @ _noise_cdf(sign * (noisy - one * count), scale)) - error / 2
-
-    low = 0.0 if tail(0.0, -1) > 0 else float(brentq(tail, 0.0, 1.0, (-1,), xtol=1e-10)) - 1e-9
-    high = 1.0 if tail(1.0, 1) > 0 else float(brentq(tail, 0.0, 1.0, (1,), xtol=1e-10)) + 1e-9
-    return max(0.0, low), min(1.0, high)
-
-
-def _counts(n: int, p: float) -> tuple[Floats, Floats]:
-    """Return the counts that are not negligible (the others have 1e-20 together, covered by 1e-15), with chances."""
-    reach = 10 * math.sqrt(n * p * (1 - p)) + 60
-    count = np.arange(max(0, math.floor(n * p - reach)), min(n, math.ceil(n * p + reach)) + 1)
-    return count.astype(np.float64), binom.pmf(count, n, p)
-
-
-def _noise_cdf(k: Floats, scale: int) -> Floats:
-    """Return P(noise <= k) for discrete Laplace noise."""
-    r = math.exp(-1 / scale)
-    far = np.exp(-np.where(k >= 0, k + 1, -k) / scale) / (1 + r)
-    cdf: Floats = np.where(k >= 0, 1 - far, far)
-    return cdf

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Door
 from ..data.labels import known_classes
+from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier, accounted
 from ..estimators.constructor import refuse_unsupported
-from ..estimators.opening import facts_of, open_table
+from ..estimators.opening import open_table
 from ..estimators.plan import doubts, plan_of
-from ..estimators.validation import checked_labels, validated
+from ..estimators.validation import at_least, checked_labels, validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
@@ -27,9 +28,11 @@ from ..privacy import Budget
 from ..privacy.durable.store import set_aside
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.report import warn_not_private
+from ..privacy.units import ROW, several, unit_of
 from ..requirements import require_part
-from .runs import SMALLEST, Outcome, Run, Space, budget_with, fit_in_front, require_free
+from .runs import Outcome, Run, Space, budget_with, fit_in_front, require_free, smallest
 from .search_cost import private_step
+from .voters import FindPersons, Voters
 
 
 class NothingSelected(RuntimeError):
@@ -60,7 +63,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     ----------
     estimator : classifier of dpsk, or a pipeline that ends in one
         Its ``epsilon``, ``delta`` and ``verbose`` are not used, since the search sets them. Steps in front of it have
-        to treat each row by itself; a row that they refuse becomes a row of zeros, and nobody hears of it.
+        to treat each row by itself; a row that they refuse becomes a row of zeros, and nobody hears of it. With a
+        ``group_column``, or with ``groups`` in ``fit``, the search protects persons: a run is fitted on all rows of
+        some of them, and each of the others has one vote on its score.
     param_distributions : dict, or list of dicts
         Names of parameters with lists, drawn from uniformly, or distributions with ``rvs``, such as those of
         ``scipy.stats``. Draws are independent, with replacement. Of several dicts one is drawn first.
@@ -71,8 +76,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         How often to try, a law of :mod:`dpsk.model_selection`. None: ``TruncatedNegativeBinomial(eta=1, gamma=0.05)``,
         20 runs on average. A fixed number is not possible: the price is this low because the number is secret.
     validation_fraction : float, default=0.2
-        The part of the rows, chosen by lot, that scores are measured on. The best model has not seen them: fitting it
-        again on all rows would cost its whole price once more.
+        The part of the rows, or of the persons, chosen by lot, that scores are measured on. The best model has not seen
+        them: fitting it again on all rows would cost its whole price once more.
     n_jobs : int or None, default=None
         How many runs at a time, as in scikit-learn.
     ledger : PrivacyLedger, path or None, default=None
@@ -100,10 +105,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     Formal guarantees
     -----------------
     (docs/guarantees.md, 11.4)
-    (epsilon, delta)-differential privacy for each row of X and y, and for every outcome of ``fit``: the attributes
-    above, or :class:`~dpsk.model_selection.NothingSelected`. Not covered is the time that ``fit`` takes, which tells
-    about the number of runs. Steps of a pipeline that print, log or write files would count the runs too; ``verbose``,
-    callbacks and ``memory`` are switched off.
+    (epsilon, delta)-differential privacy for each row of X and y, or for each person with all rows, and for every
+    outcome of ``fit``: the attributes above, or :class:`~dpsk.model_selection.NothingSelected`. Not covered is the time
+    that ``fit`` takes, which tells about the number of runs. Steps of a pipeline that print, log or write files would
+    count the runs too; ``verbose``, callbacks and ``memory`` are switched off.
 
     References
     ----------
@@ -139,8 +144,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         """Return the budget of the fit in one run of the estimator as it was given: public, before any data."""
         run, *_ = self._planned()
         _, last = run.model({})
-        run.calibrated(last, SMALLEST)
-        return budget_with(last, SMALLEST, last.epsilon, last.delta)
+        run.calibrated(last, smallest(run.unit))
+        return budget_with(last, smallest(run.unit), last.epsilon, last.delta)
 
     def _law(self) -> Law:
         law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
@@ -151,25 +156,26 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             )
         return law
 
-    def _planned(self) -> tuple[Run, Budget, Space]:
+    def _planned(self, *, grouped: bool = False) -> tuple[Run, Budget, Space]:
         """Return the runs, the budget of the search and the space; raise ValueError for a bad parameter."""
         law = self._law()
         last: PrivateClassifier = clone(private_step(self.estimator))
+        unit = unit_of(last.group_column, grouped=grouped)
         require_part("validation_fraction", self.validation_fraction, whole=False)
         jobs: Any = self.n_jobs
         if jobs is not None and (not isinstance(jobs, Integral) or jobs == 0):
             raise ValueError(f"n_jobs={jobs!r} must be None or an integer other than 0; -1 is all processors")
         space = Space.of(self.param_distributions, self.estimator)
         require_free(last, last.adjacency)
-        budget = BestOf.budget(law, self.epsilon, self.delta, partial(budget_with, last, SMALLEST))
+        budget = BestOf.budget(law, self.epsilon, self.delta, partial(budget_with, last, smallest(unit)))
         search: Any = budget.currency
         start = law.start(search.bounds, budget.epsilon, budget.delta)
-        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private)
+        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private, unit)
         for parameters in [{}, *space.probes()]:
             run.check(parameters)
         return run, budget, space
 
-    def fit(self, X: Any, y: Any = None, **unsupported: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **unsupported: Any) -> Self:
         """Search, and keep the best model.
 
         Parameters
@@ -178,6 +184,9 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             Training data, as the estimator takes them.
         y : array-like of shape (n_samples,)
             Class labels. Their set is treated as public; give the estimator ``classes`` to fix it beforehand.
+        groups : array-like of shape (n_samples,), or None
+            Whose row it is: equal entries are one person, and so are all missing ones. An estimator with a
+            ``group_column`` needs none.
         **unsupported
             Anything else, ``sample_weight`` included, is refused with a reason unless it is None.
 
@@ -192,17 +201,24 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             Where no run was made, as ``Poisson`` allows, or the best run has no model. This outcome is private, and
             paid for like any other: ``privacy_spent_`` says so.
         """
+        if unsupported.pop("sample_weight", None) is not None:
+            raise TypeError(
+                "sample_weight cannot be given to a search, whose scores count all rows, or all persons, alike. Search "
+                "without weights, give the estimator a class_weight, or fit the estimator alone with sample_weight"
+            )
         refuse_unsupported(unsupported)
-        run, budget, space = self._planned()
+        run, budget, space = self._planned(grouped=groups is not None)
         bits = bits_for(self.random_state)
         promise: Any = {"label": type(self).__name__, "adjacency": run.adjacency, "private": bits.private}
+        promise["unit"] = run.unit
         warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
         with accounted(self) as account, set_aside(self.ledger, budget, **promise) as ledger:
             account.door = door = Door(ledger, bits, run.adjacency)
-            X, y, classes = self._validated(run, budget, X, y)
-            shares = self._shares(len(y), bits)
+            X, persons_of = Voters(private_step(self.estimator).group_column, groups).apart(X)
+            X, y, classes, persons = self._validated(run, budget, space, X, y, persons_of)
+            shares = self._shares(len(y), persons, run.unit, bits)
             ledger.charge(run.search.cost, "best of a secret number of runs")
-            best = self._best(run, space, bits, X, y, classes, shares)
+            best = self._best(run, space, bits, X, y, classes, shares, persons)
             if best is None:
                 raise NothingSelected(
                     "the search came to nothing: no run was made, or none had a model; which of the two is not told. "
@@ -215,7 +231,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         self.best_estimator_, self.best_params_, self.best_score_ = best.model, best.parameters, best.accuracy
         return self
 
-    def _best(self, run: Run, space: Space, bits: Bits, X: Any, y: Any, classes: Any, shares: Any) -> Outcome | None:
+    def _best(self, run: Run, space: Space, bits: Bits, *data: Any) -> Outcome | None:
         """Return the best outcome. Only this method knows how many there were."""
 
         def seed() -> int | None:
@@ -227,15 +243,17 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             # a run silences itself, but filters belong to all threads: one may take back what another has set
             warnings.simplefilter("ignore")
             outcomes = Parallel(n_jobs=self.n_jobs, return_as="generator", verbose=0)(
-                delayed(run)(parameters, seeds, X, y, classes, shares) for parameters, seeds in tasks
+                delayed(run)(parameters, seeds, *data) for parameters, seeds in tasks
             )
             for outcome in outcomes:  # the first of equals: as good as a lot, since runs are alike
                 if outcome is not None and (best is None or outcome.score > best.score):
                     best = outcome
         return best
 
-    def _validated(self, run: Run, budget: Budget, X: Any, y: Any) -> tuple[Any, Any, Any]:
-        """Return rows, labels and classes, checked as a fit would check them; steps in front are tried on all rows.
+    def _validated(
+        self, run: Run, budget: Budget, space: Space, X: Any, y: Any, persons_of: FindPersons
+    ) -> tuple[Any, Any, Any, Persons | None]:
+        """Return rows, labels, classes and persons, checked as a fit would check them; steps are tried on all rows.
 
         Errors and warnings are shown here, once. Those of runs would reveal the number of runs.
         """
@@ -258,19 +276,27 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             checked, y = X, checked_labels(y)
             open_table(last, shown, y, last)  # or its error
         classes = known_classes(np.unique(y), last.classes)
-        run.calibrated(last, SMALLEST)
-        facts = facts_of(last, shown, len(classes))
+        persons = persons_of(len(y))
+        if persons is not None:
+            at_least(2, persons.n, run.unit)
+        run.calibrated(last, smallest(run.unit))
+        facts = run.facts(last, shown, len(classes), persons)
+        run.require(space, facts)
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
-        return checked if model is last and not hasattr(X, "iloc") else X, y, classes
+        return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons
 
-    def _shares(self, n: int, bits: Bits) -> tuple[Integers, Integers]:
-        """Return which rows are for fits and which for scores. The draw is random and does not look at labels."""
+    def _shares(self, n_rows: int, persons: Persons | None, unit: str, bits: Bits) -> tuple[Integers, Integers]:
+        """Return which rows are for fits and which for scores: whole units, drawn without regard to their rows."""
+        n = n_rows if persons is None else persons.n
         held = max(1, round(self.validation_fraction * n))
         if n - held < 2:
-            raise ValueError(f"n_samples={n} leaves fewer than 2 rows to fit: a search needs at least 3 rows")
+            units = several(unit)
+            what = f"n_samples={n} leaves" if unit == ROW else f"X has rows of {n} {units}, which leaves"
+            raise ValueError(f"{what} fewer than 2 {units} to fit: a search needs at least 3 {units}")
         order = permutation(n, bits)
-        return np.sort(order[held:]), np.sort(order[:held])
+        to_fit, to_score = np.sort(order[held:]), np.sort(order[:held])
+        return (to_fit, to_score) if persons is None else (persons.rows_of(to_fit), persons.rows_of(to_score))
 
     # ------------------------------------------------------------------------------------------- the best model
 

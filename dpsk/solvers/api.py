@@ -29,7 +29,7 @@ from ..minimizers import (
 )
 from ..minimizers.descent import METHODS
 from ..objectives import LinearObjective
-from ..penalties import Penalty
+from ..penalties import Penalty, stable_step
 from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP, ObjectiveDP, PureDP, RenyiDP, Sampling
 from ..privacy.neighbours import Adjacency
 from ..queries import (
@@ -63,5 +63,6 @@ __all__ = [
     "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Solver", "SymmetricGaussian", "TiltedSum",
     "Trace", "choice", "clip", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm",
     "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
-    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair", "typical_norm",
+    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step",
+    "typical_norm",
 ]  # fmt: skip

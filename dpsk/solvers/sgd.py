@@ -8,6 +8,7 @@ import numpy as np
 from ..data.private import PrivateData
 from ..mechanisms import Gaussian
 from ..objectives import LinearObjective
+from ..penalties import stable_step
 from ..privacy import Cost, Sampling
 from ..requirements import choice, clip, integer, number, part
 from .sampled import SampledSolver
@@ -47,7 +48,9 @@ class SGD(SampledSolver):
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         mechanism = Gaussian(1 / self.noise_multiplier if self.noise_multiplier else self.calibrated(data))
         w, mean, moment, square = (objective.start() for _ in range(4))
-        first = self.steps - math.ceil(self.average * self.steps)
+        first, length = self.steps - math.ceil(self.average * self.steps), self.learning_rate
+        if self.optimizer == "sgd":
+            length = stable_step(length, objective.penalty)
         for step in range(self.steps):
             batch = data.subsample(self.sampling, [mechanism], "batch")
             noisy = batch.release(batch.measure(objective.gradient(w, clip=self.gradient_clip)), mechanism)
@@ -56,7 +59,7 @@ class SGD(SampledSolver):
                 moment = 0.9 * moment + 0.1 * gradient
                 square = 0.999 * square + 0.001 * gradient**2
                 gradient = moment / (1 - 0.9 ** (step + 1)) / (np.sqrt(square / (1 - 0.999 ** (step + 1))) + 1e-8)
-            w = w - self.learning_rate * gradient
+            w = w - length * gradient
             if step < first:
                 yield w
             else:
