@@ -66,7 +66,6 @@ X, Y = rare(400, 0.3)
         ({1: np.True_}, r"class_weight\[1\]=.*True.* must be a finite number >= 0"),
         ({1: "2"}, r"class_weight\[1\]='2' must be a finite number >= 0"),
         ({1: None}, r"class_weight\[1\]=None must be a finite number >= 0"),
-        ({0: 0, 1: 0.0}, r"class_weight=\{0: 0, 1: 0\.0\} leaves no class any weight: give one of them"),
     ],
 )
 def test_bad_weights_are_refused_before_the_data_are_touched(Estimator, class_weight, message):
@@ -82,6 +81,8 @@ def test_bad_weights_are_refused_before_the_data_are_touched(Estimator, class_we
         (Y, {"1": 3.0}, "weights for '1', but the classes are 0, 1"),
         (np.array(["no", "yes"])[Y], {"Yes": 3.0, "no": 1.0}, "weights for 'Yes', but the classes are 'no', 'yes'"),
         (np.array(["no", "yes"])[Y], {1: 3.0}, "weights for 1, but the classes are 'no', 'yes'"),
+        (Y, {"1": 3.0}, "Write labels as they are in y, with the same type"),
+        (Y, {0: 0, 1: 0.0}, r"class_weight=\{0: 0, 1: 0\.0\} leaves no class any weight: give one of them"),
         (np.arange(400) % 7, dict.fromkeys(range(9), 1.0), "weights for 7, 8, but the classes are 0, 1, .* and 2 more"),
     ],
 )
@@ -97,6 +98,13 @@ def test_labels_that_cannot_occur_are_refused_before_anything_is_spent(
 def test_classes_that_are_given_may_have_weights_even_if_none_occurs():
     model = DPLogisticRegression(class_weight={2: 3.0}, classes=[0, 1, 2], random_state=0).fit(X, Y)
     np.testing.assert_array_equal(model.class_weight_, [1.0, 1.0, 3.0])
+
+
+def test_only_a_label_that_is_left_out_may_have_any_weight():
+    words = np.array(["no", "yes"])[Y]
+    for weights in ({"yes": 0}, {"yes": 0.0, "no": 1}):
+        model = DPLogisticRegression(class_weight=weights, random_state=0).fit(X, words)
+        np.testing.assert_array_equal(model.class_weight_, [1.0, 0.0])
 
 
 @each(SEVERAL)

@@ -99,7 +99,7 @@ def test_the_statement_says_who_is_protected(Estimator):
     named = made(Estimator, group_column="patient", random_state=None).fit(WITH_IDS, Y)
     assert "one patient: all rows with the same entry in 'patient'" in named.privacy_spent_.statement()
     grouped = made(Estimator, random_state=None).fit(FRAME, Y, groups=IDS)
-    assert "one person: all rows with the same id in groups" in grouped.privacy_spent_.statement()
+    assert "one person: all rows with the same id; two data sets" in grouped.privacy_spent_.statement()
 
 
 @each_of_persons
@@ -319,6 +319,7 @@ def test_the_column_may_be_renamed_between_fits_and_the_earlier_model_stays_if_a
         (b"patient", "group_column=b'patient' must be None or the name of a column"),
         (["patient"], r"group_column=\['patient'\] must be None or the name of a column"),
         (True, "group_column=True must be None or the name of a column"),
+        (pd.Series(["P17", "P18"]), "^group_column of type Series must be None or the name of a column.* as groups$"),
         ("row", "group_column='row' is the name of the unit of fits without ids"),
         ("a\nb", "unit='a\\\\nb' must be a name"),
     ],
@@ -338,6 +339,18 @@ def test_persons_are_refused_where_no_theorem_covers_them_and_nothing_is_spent(E
     assert ledger.history() == []
 
 
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"delta": 0.5}, "a mechanism that publishes a random person would satisfy it"),
+        ({"epsilon": 0.01}, f"with {len(np.unique(IDS))} persons and .* add persons, or use fewer columns"),
+    ],
+)
+def test_warnings_count_persons(budget, message):
+    with pytest.warns(UserWarning, match=message):
+        DPLogisticRegression(**budget).fit(FRAME, Y, groups=IDS)
+
+
 @each_estimator
 def test_two_sources_of_ids_are_refused_before_the_data_are_touched(Estimator):
     with pytest.raises(ValueError, match="group_column='patient' and groups cannot be combined: leave one of them out"):
@@ -349,7 +362,8 @@ def test_two_sources_of_ids_are_refused_before_the_data_are_touched(Estimator):
     ("groups", "message"),
     [
         (IDS[:-1], f"groups has {len(IDS) - 1} entries, but X has {len(IDS)} rows"),
-        (np.zeros(len(IDS)), r"1 person\(s\) while a minimum of 2"),
+        (np.zeros(len(IDS)), r"1 person\(s\) while a minimum of 2 is required: all rows have the same id"),
+        ([(i,) for i in range(len(IDS))], r"1 person\(s\).*Others, such as tuples, count as missing"),
         (np.full(len(IDS), np.nan), r"1 person\(s\) while a minimum of 2"),
         (np.stack([IDS, IDS], axis=1), "groups"),
         (IDS + 1j, "groups is of type complex128"),
