@@ -28,7 +28,8 @@ Y = (X[:, 0] + 0.3 * rng.normal(size=N) > 0.6).astype(int)
 S = rng.gamma(2.0, size=N)
 WITHOUT_BOUND = (
     "sample_weight is given without weight_bound, so weights above 1.0 count as 1.0. Give weight_bound, a public "
-    "number that is not taken from the data: all weights are cut off there and divided by it"
+    "number that is not taken from the data: all weights are cut off there and divided by it. (Ids of persons are "
+    "given as groups=...)"
 )
 
 
@@ -261,3 +262,17 @@ def test_weights_show_nothing_of_one_row(Estimator, bound):
         return {name: value for name, value in vars(model).items() if name != "ledger"}
 
     check_twins(fit, table, labels)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_statement_says_what_weights_rest_on():
+    def fitted_to(**given):
+        return DPLogisticRegression(weight_bound=1.0).fit(X, Y, **given).privacy_spent_
+
+    rows = fitted_to(sample_weight=np.ones(N))
+    assert "Rows had weights. The guarantee holds if each weight depends on that row alone." in rows.statement()
+    assert rows.weighted
+    assert rows.to_dict()["weighted"]
+    persons = fitted_to(sample_weight=np.ones(N), groups=np.arange(N) // 2)
+    assert "if each weight depends on the person's own rows alone." in persons.statement()
+    assert "weight" not in fitted_to().statement()

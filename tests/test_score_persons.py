@@ -155,14 +155,16 @@ def test_a_model_for_persons_is_scored_by_persons_where_the_table_has_its_ids(vi
             (frame, {}, "patient", 60),
             (frame, {"group_column": "patient"}, "patient", 60),
             (frame, {"groups": other}, "person", other[-1] + 1),
-            (bare, {}, "row", len(y)),
+            (bare, {"groups": np.arange(len(y))}, "person", len(y)),
             (bare, {"groups": frame["patient"]}, "person", 60),
             (bare.assign(who=other), {"group_column": "who"}, "who", other[-1] + 1),
         ):
             score = private_score(known, X, y, epsilon=1e6, **given)
             assert (score.unit, score.privacy_spent.unit, score.n_units) == (unit, unit, n)
-            if unit == "row":
+            if n == len(y):
                 assert score.accuracy == pytest.approx(known.score(bare, y), abs=1e-4)
+        with pytest.raises(ValueError, match="protects each patient with all rows, but nothing says whose rows"):
+            private_score(known, bare, y, epsilon=1e6)
 
 
 def test_steps_in_front_keep_the_column_that_they_were_fitted_with(visits):

@@ -101,7 +101,8 @@ class Weighting:
             return ()
         return (
             "sample_weight is given without weight_bound, so weights above 1.0 count as 1.0. Give weight_bound, a "
-            "public number that is not taken from the data: all weights are cut off there and divided by it",
+            "public number that is not taken from the data: all weights are cut off there and divided by it. (Ids of "
+            "persons are given as groups=...)",
         )
 
     def learned(self, door: Door, table: Table, how: RowMap) -> Weighed:

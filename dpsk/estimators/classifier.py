@@ -225,7 +225,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
             objective = plan.objective.on(data.n_parameters, facts.n_classes).of_weighed(weighed.multiple)
             result = run(plan.solver, data, objective, progress.observer(data, how))
             columns = () if facts.schema is None else facts.schema.words
-            report, evaluations = replace(door.report(), columns=columns), data.evaluations
+            given = table.sample_weight is not None
+            report, evaluations = replace(door.report(), columns=columns, weighted=given), data.evaluations
         self._warn(result.diagnostics.doubts, deeper=1)
         fitted = progress.attributes(result.w, how)
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}

@@ -12,7 +12,7 @@ from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.grouping import FindKeys, apart, without_ids
 from ..estimators.validation import require_one_per_row
-from ..privacy.units import unit_of
+from ..privacy.units import ROW, unit_of
 from ..requirements import require_name
 from .judging import is_search
 
@@ -34,14 +34,21 @@ class Voters:
     def of(cls, estimator: Any, X: Any, groups: Any, column: Any) -> "Voters":
         """Return who votes on a fitted model; of the table only the names of its columns are looked at.
 
-        Without ids they are the units of the model, if the table has its column of ids.
+        Without ids they are the units of the model, if the table has its column of ids. Raises ValueError if it has
+        not: nobody who fits a model for persons expects a score that protects single rows.
         """
         if column is not None:
             require_name("group_column", column)
-        own, front = _column_of(estimator)
+        own, front, unit = _ids_of(estimator)
         if own is not None and groups is None and column is None:
             there = isinstance(X, Chunks) or without_ids(X, own) is not X
             column = own if there else None
+        if column is None and groups is None and unit != ROW:
+            raise ValueError(
+                f"this model protects each {unit} with all rows, but nothing says whose rows are to be scored, so the "
+                "score would protect single rows. Give the ids, groups=... or group_column=...; if no "
+                f"{unit} has more than one of these rows, groups=np.arange(len(y))"
+            )
         kept = front and column is not None and column == own
         if kept and isinstance(X, Chunks):
             raise ValueError(
@@ -70,8 +77,8 @@ def _persons(keys: FindKeys | None, source: str, n_rows: int) -> Persons | None:
     return Persons.of(found)
 
 
-def _column_of(estimator: Any) -> tuple[Any, bool]:
-    """Return the column of ids that a fitted model takes out itself, and whether steps in front of it want it."""
+def _ids_of(estimator: Any) -> tuple[Any, bool, str]:
+    """Return the column of ids that a fitted model takes out itself, whether steps in front want it, and its unit."""
     front = False
     while not isinstance(estimator, PrivateClassifier):
         if isinstance(estimator, Pipeline):
@@ -79,5 +86,6 @@ def _column_of(estimator: Any) -> tuple[Any, bool]:
         elif is_search(estimator):
             estimator = estimator.best_estimator_
         else:
-            return None, False
-    return estimator.group_column, front
+            return None, False, ROW
+    report = getattr(estimator, "privacy_spent_", None)
+    return estimator.group_column, front, ROW if report is None else report.unit

@@ -60,6 +60,8 @@ class PrivacySpent:
     unit : str, default="row"
         What is protected: "row", or a person with all rows that have the same id. A person is named after the column of
         ids or after the unit of the ledger; where there is no such name, it is a "person".
+    weighted : bool, default=False
+        Whether rows had weights of their own (``sample_weight``). The guarantee then rests on how they were made.
     """
 
     epsilon: float
@@ -74,6 +76,7 @@ class PrivacySpent:
     complete: bool = True
     columns: tuple[tuple[str, str], ...] = ()
     unit: str = ROW
+    weighted: bool = False
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error
@@ -152,10 +155,16 @@ class PrivacySpent:
             f"This model was trained with {self._guarantee()}. The unit of protection is {self._defined()}; two data "
             f"sets are neighbours when {self._neighbours()}. Treated as public, and not protected: {self._public()}, "
             f"and every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
-            f"{self._groups()}"
+            f"{self._groups()}{self._weights()}"
             "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
             "the same data, such as a model selection, add to it."
         )
+
+    def _weights(self) -> str:
+        if not self.weighted:
+            return ""
+        of_unit = "that row" if self.unit == ROW else f"the {self.unit}'s own rows"
+        return f"Rows had weights. The guarantee holds if each weight depends on {of_unit} alone. "
 
     def _without_model(self) -> str:
         what = "search came to nothing" if self._is_search() else "fit ended in an error"
