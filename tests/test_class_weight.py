@@ -23,6 +23,8 @@ from dpsk import (
     OutputPerturbationSVC,
     PrivacyLedger,
 )
+from dpsk.data.weights import ONE
+from dpsk.encodings import numeric
 from dpsk.encodings.weighting import SHARE
 from dpsk.penalties import L2, Bounded, stable_step
 from dpsk.testing import check_twins
@@ -327,3 +329,26 @@ def test_a_class_that_nobody_has_gets_no_weight_beyond_what_noise_can_tell():
         model = DPLogisticRegression(classes=[0, 1, 2], class_weight="balanced", random_state=0).fit(*rare(3_000))
     assert np.isfinite(model.coef_).all()
     assert 1 < model.class_weight_[2] < 3_000 / 3
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(len(Y)) // 3], ids=["rows", "persons"])
+def test_columns_are_standardised_by_units_and_not_by_what_rows_weigh(groups, monkeypatch):
+    """With fewer than n rows' weight, means over n would be too small: encodings count units, each once."""
+    seen = []
+    for name in ("find_ranges", "standardise"):
+        whole = getattr(numeric, name)
+
+        def spied(data, *args, whole=whole, **options):
+            seen.append((data.n_rows, [chunk.weights for chunk in data._rows._chunks()]))
+            return whole(data, *args, **options)
+
+        monkeypatch.setattr(numeric, name, spied)
+    given = {"sample_weight": np.full(len(Y), 0.25), "groups": groups}
+    DPLogisticRegression(class_weight="balanced", weight_bound=1.0, random_state=0).fit(X, Y, **given)
+    assert len(seen) == 2
+    for n, weights in seen:
+        if groups is None:
+            assert (n, weights) == (len(Y), [None] * len(weights))
+        else:
+            assert n == len(np.unique(groups))
+            assert sum(part.sum() for part in weights) / ONE == pytest.approx(n, rel=1e-5)
