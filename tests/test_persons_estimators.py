@@ -124,7 +124,7 @@ def of_numbers(tmp_path):
     yield "F", (np.asfortranarray(X), Y), {"groups": IDS}
     yield "CSR", (sp.csr_matrix(X), Y), {"groups": IDS}
     yield "CSC", (sp.csc_array(X), Y), {"groups": IDS.tolist()}
-    yield "float32", (X.astype(np.float32), Y), {"groups": IDS.astype(np.float32)}
+    yield "float32", (X.astype(np.float32), Y), {"groups": IDS.astype(np.float64)}
     yield "mapped", (mapped, Y), {"groups": IDS.astype(str)}
     yield "chunks", (Chunks(lambda: [(X[part], Y[part]) for part in PARTS]),), {"groups": IDS}
     yield "sparse chunks", (Chunks(lambda: [sp.csr_matrix(X[part]) for part in PARTS]), Y), {"groups": IDS}

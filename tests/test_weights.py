@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, RowMap, StoredRows
+from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, RowMap, StoredRows, schema_of
+from dpsk.data.frame_tables import in_memory
 from dpsk.data.grid import SHARE_BITS, UNIT_BITS
 from dpsk.data.persons import Persons
 from dpsk.data.weights import (
@@ -316,7 +317,9 @@ def test_queries_are_used_by_their_types():
 def test_some_persons_are_still_persons():
     """What is not proved for persons refuses a part of them as well."""
     X, y, weights = data(300)
-    for rows in (ArrayRows(X, y, RowMap(), weights), StoredRows([X], y, RowMap(), weights, on_disk=False)):
+    table = in_memory(schema_of(X), [X]).raw(weights)
+    rounded = ArrayRows(X, y, RowMap(), weights), StoredRows([X], y, RowMap(), weights, on_disk=False)
+    for rows in (table, RawRows(X, weights=weights), *rounded):
         assert rows.public.by_person
         some = rows.subset(np.arange(10))
         assert some.public.by_person
