@@ -87,7 +87,10 @@ def require_choice(name: str, value: Any, choices: tuple[str, ...], *, or_none: 
 def require_name(name: str, value: Any) -> None:
     """Raise ValueError unless ``value`` is the name of a column."""
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{name}={value!r} must be None or the name of a column")
+        given = f" of type {type(value).__name__}" if hasattr(value, "shape") else f"={value!r}"  # arrays may hold ids
+        raise ValueError(
+            f"{name}{given} must be None or the name of a column, a string. An array of ids is given as groups"
+        )
 
 
 def require_flag(name: str, value: Any) -> None:

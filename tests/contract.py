@@ -34,8 +34,8 @@ BY_FACTS = [
 ]  # their budget depends on public facts of the data
 ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER, *TABULAR]
 OUTSIDE = [NoisyDescentClassifier]  # an estimator that is not in the package keeps the whole contract
-WEIGHTED = [Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in ONCE]
-"""Estimators whose tests of persons and weights are the same: of the others tests/test_weighted_minima.py has some."""
+OF_PERSONS = [Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in PERTURBING]
+"""Estimators that protect persons: all that are proved for them."""
 SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
 """Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
 
@@ -52,7 +52,7 @@ def each(estimators):
 each_estimator = each([*ESTIMATORS, *OUTSIDE])
 each_iterative = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in ONCE])
 each_numeric = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in TABULAR])
-each_weighted = each(WEIGHTED)
+each_of_persons = each(OF_PERSONS)
 each_with_rho = each([*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
 each_standardising = each(STANDARDISING)

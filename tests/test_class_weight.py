@@ -19,6 +19,8 @@ from dpsk import (
     DPLogisticRegression,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
+    OutputPerturbationSVC,
     PrivacyLedger,
 )
 from dpsk.encodings.weighting import SHARE
@@ -27,7 +29,13 @@ from dpsk.testing import check_twins
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
 
-ITERATIVE = [DPLogisticRegression, DPAGDLogisticRegression, DPSGDClassifier]
+SEVERAL = [
+    DPLogisticRegression,
+    DPAGDLogisticRegression,
+    DPSGDClassifier,
+    ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
+]
 
 
 def rare(n=4_000, part=0.06, seed=0, d=4):
@@ -58,7 +66,6 @@ X, Y = rare(400, 0.3)
         ({1: np.True_}, r"class_weight\[1\]=.*True.* must be a finite number >= 0"),
         ({1: "2"}, r"class_weight\[1\]='2' must be a finite number >= 0"),
         ({1: None}, r"class_weight\[1\]=None must be a finite number >= 0"),
-        ({0: 0, 1: 0.0}, r"class_weight=\{0: 0, 1: 0\.0\} leaves no class any weight: give one of them"),
     ],
 )
 def test_bad_weights_are_refused_before_the_data_are_touched(Estimator, class_weight, message):
@@ -74,6 +81,8 @@ def test_bad_weights_are_refused_before_the_data_are_touched(Estimator, class_we
         (Y, {"1": 3.0}, "weights for '1', but the classes are 0, 1"),
         (np.array(["no", "yes"])[Y], {"Yes": 3.0, "no": 1.0}, "weights for 'Yes', but the classes are 'no', 'yes'"),
         (np.array(["no", "yes"])[Y], {1: 3.0}, "weights for 1, but the classes are 'no', 'yes'"),
+        (Y, {"1": 3.0}, "Write labels as they are in y, with the same type"),
+        (Y, {0: 0, 1: 0.0}, r"class_weight=\{0: 0, 1: 0\.0\} leaves no class any weight: give one of them"),
         (np.arange(400) % 7, dict.fromkeys(range(9), 1.0), "weights for 7, 8, but the classes are 0, 1, .* and 2 more"),
     ],
 )
@@ -91,7 +100,14 @@ def test_classes_that_are_given_may_have_weights_even_if_none_occurs():
     np.testing.assert_array_equal(model.class_weight_, [1.0, 1.0, 3.0])
 
 
-@each(ITERATIVE)
+def test_only_a_label_that_is_left_out_may_have_any_weight():
+    words = np.array(["no", "yes"])[Y]
+    for weights in ({"yes": 0}, {"yes": 0.0, "no": 1}):
+        model = DPLogisticRegression(class_weight=weights, random_state=0).fit(X, words)
+        np.testing.assert_array_equal(model.class_weight_, [1.0, 0.0])
+
+
+@each(SEVERAL)
 def test_labels_that_are_left_out_have_one(Estimator):
     words = np.array(["no", "yes"])[Y]
     left_out, full = (
@@ -102,7 +118,7 @@ def test_labels_that_are_left_out_have_one(Estimator):
     np.testing.assert_array_equal(left_out.coef_, full.coef_)
 
 
-@each(ITERATIVE)
+@each(SEVERAL)
 def test_an_empty_dict_and_equal_weights_are_fits_with_every_row_alike(Estimator):
     """They pay for the count, too: whether one is needed must not depend on the values."""
     empty, ones = (Estimator(class_weight=weights, random_state=0).fit(X, Y) for weights in ({}, {0: 1.0, 1: 1.0}))
@@ -116,7 +132,7 @@ def test_keys_of_numbers_are_labels_by_value():
         np.testing.assert_array_equal(model.class_weight_, [1.0, 5.0])
 
 
-@each(ITERATIVE)
+@each(SEVERAL)
 def test_the_attribute_is_there_only_where_weights_were_given(Estimator):
     model = Estimator(class_weight="balanced", random_state=0).fit(X, Y)
     assert model.class_weight_.shape == (2,)
@@ -206,6 +222,23 @@ def test_alpha_means_what_it_does_without_weights(Estimator, class_weight):
         grown.fit(data, labels)
         missed = weighed_objective(grown.coef_, grown.intercept_, data, labels, ALPHA, of_rows)
         assert missed - least > 0.02 * (start - least), "this test would not notice an alpha that grew by max c"
+
+
+@pytest.mark.parametrize("Estimator", [OutputPerturbationLogisticRegression, OutputPerturbationSVC])
+def test_a_class_of_weight_3_is_one_whose_rows_stand_there_thrice_to_output_perturbation(Estimator):
+    """But for n, to which alpha refers: it flattens losses, so it is compared with itself."""
+    data, labels = rare(20_000, 0.06)
+    options = {"epsilon": 1e7, "bounds": (0, 1), "random_state": 0}
+    weighted = Estimator(alpha=ALPHA, class_weight={1: 3.0}, **options).fit(data, labels)
+    times = np.where(labels == 1, 3, 1)
+    repeated = Estimator(alpha=ALPHA * len(labels) / times.sum(), **options).fit(
+        data.repeat(times, axis=0), labels.repeat(times)
+    )
+    plain = Estimator(alpha=ALPHA, **options).fit(data, labels)
+    size = np.abs(repeated.coef_).max()
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=0.01 * size)
+    np.testing.assert_allclose(weighted.intercept_, repeated.intercept_, atol=0.01 * size)
+    assert np.abs(plain.coef_ - repeated.coef_).max() > 0.1 * size
 
 
 def test_factors_of_all_weights_and_alpha_cancel():

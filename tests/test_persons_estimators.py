@@ -16,15 +16,16 @@ import scipy.sparse as sp
 import sklearn
 from contract import (
     ESTIMATORS,
+    OF_PERSONS,
     OUTSIDE,
+    PERTURBING,
     SAMPLED,
     SHORT,
     TABULAR,
-    WEIGHTED,
     Untouchable,
     each,
     each_estimator,
-    each_weighted,
+    each_of_persons,
 )
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
@@ -79,7 +80,7 @@ def require_same(model, other, what=""):
 # --------------------------------------------------------------------------------------------------------- the unit
 
 
-@each_weighted
+@each_of_persons
 def test_the_report_names_the_unit(Estimator):
     plain, grouped, named = (
         made(Estimator).fit(FRAME, Y),
@@ -93,15 +94,15 @@ def test_the_report_names_the_unit(Estimator):
     assert not np.array_equal(grouped.coef_, plain.coef_)
 
 
-@each_weighted
+@each_of_persons
 def test_the_statement_says_who_is_protected(Estimator):
     named = made(Estimator, group_column="patient", random_state=None).fit(WITH_IDS, Y)
     assert "one patient: all rows with the same entry in 'patient'" in named.privacy_spent_.statement()
     grouped = made(Estimator, random_state=None).fit(FRAME, Y, groups=IDS)
-    assert "one person: all rows with the same id in groups" in grouped.privacy_spent_.statement()
+    assert "one person: all rows with the same id; two data sets" in grouped.privacy_spent_.statement()
 
 
-@each_weighted
+@each_of_persons
 def test_predictions_need_no_ids_and_leave_them_out(Estimator):
     model = made(Estimator, group_column="patient").fit(WITH_IDS, Y)
     for method in ("decision_function", "predict", "predict_proba"):
@@ -124,7 +125,7 @@ def of_numbers(tmp_path):
     yield "F", (np.asfortranarray(X), Y), {"groups": IDS}
     yield "CSR", (sp.csr_matrix(X), Y), {"groups": IDS}
     yield "CSC", (sp.csc_array(X), Y), {"groups": IDS.tolist()}
-    yield "float32", (X.astype(np.float32), Y), {"groups": IDS.astype(np.float64)}
+    yield "float32", (X.astype(np.float32), Y), {"groups": IDS.astype(float)}
     yield "mapped", (mapped, Y), {"groups": IDS.astype(str)}
     yield "chunks", (Chunks(lambda: [(X[part], Y[part]) for part in PARTS]),), {"groups": IDS}
     yield "sparse chunks", (Chunks(lambda: [sp.csr_matrix(X[part]) for part in PARTS]), Y), {"groups": IDS}
@@ -154,7 +155,7 @@ def of_frames():
 
 
 @pytest.mark.slow
-@each(e for e in WEIGHTED if e not in TABULAR)
+@each(e for e in OF_PERSONS if e not in TABULAR)
 def test_ids_beside_the_rows_give_the_same_bits_on_every_storage(Estimator, tmp_path):
     model = made(Estimator).fit(X, Y, groups=IDS)
     require_same(model, fit_frame(Estimator), "frame")
@@ -163,7 +164,7 @@ def test_ids_beside_the_rows_give_the_same_bits_on_every_storage(Estimator, tmp_
 
 
 @pytest.mark.slow
-@each_weighted
+@each_of_persons
 def test_a_column_of_ids_gives_the_same_bits_on_every_storage(Estimator):
     """Also where rows come in another order: persons are drawn for batches by their ids, not by where they are."""
     model = fit_frame(Estimator)
@@ -171,7 +172,7 @@ def test_a_column_of_ids_gives_the_same_bits_on_every_storage(Estimator):
         require_same(model, made(Estimator, group_column="patient").fit(*data, **options), name)
 
 
-@each_weighted
+@each_of_persons
 def test_rows_in_any_order_give_the_same_bits(Estimator):
     """For several classes and with all weights there are."""
     data, labels, ids = visits(classes=3)
@@ -185,7 +186,7 @@ def test_rows_in_any_order_give_the_same_bits(Estimator):
         models.append(model)
 
 
-@each_weighted
+@each_of_persons
 def test_the_bits_change_where_rows_are_of_other_persons(Estimator):
     """So the tests above could fail."""
     others = np.random.default_rng(5).permutation(IDS)
@@ -225,7 +226,7 @@ def test_with_little_noise_every_person_counts_once(Estimator):
     assert by_row.score(data[others], labels[others]) < 0.1
 
 
-@each_weighted
+@each_of_persons
 def test_persons_of_one_row_each_take_the_same_way_as_others(Estimator, monkeypatch):
     """A shortcut without weights would show, by the grid that sums are on, that nobody has two rows."""
     weighted, measure = [], SealedRows.measure
@@ -256,7 +257,7 @@ def test_auto_solves_no_perturbed_objective_for_persons(unit):
 # --------------------------------------------------------------------------------------------- what a model holds
 
 
-@each_weighted
+@each_of_persons
 def test_a_pickle_holds_no_id_and_no_weight(Estimator):
     ids = np.array([f"patient number {k}" for k in IDS])
     weights = np.random.default_rng(1).gamma(2.0, size=len(IDS))
@@ -284,7 +285,7 @@ def test_clones_keep_parameters_and_forget_the_rest(Estimator):
     assert weights == {0: 1.0, 1: 2.0}
 
 
-@each_weighted
+@each_of_persons
 def test_a_model_is_fitted_anew_with_other_units_and_weights(Estimator):
     model, plain = made(Estimator), made(Estimator).fit(FRAME, Y)
     weights = np.full(len(Y), 0.5)
@@ -318,6 +319,7 @@ def test_the_column_may_be_renamed_between_fits_and_the_earlier_model_stays_if_a
         (b"patient", "group_column=b'patient' must be None or the name of a column"),
         (["patient"], r"group_column=\['patient'\] must be None or the name of a column"),
         (True, "group_column=True must be None or the name of a column"),
+        (pd.Series(["P17", "P18"]), "^group_column of type Series must be None or the name of a column.* as groups$"),
         ("row", "group_column='row' is the name of the unit of fits without ids"),
         ("a\nb", "unit='a\\\\nb' must be a name"),
     ],
@@ -325,6 +327,28 @@ def test_the_column_may_be_renamed_between_fits_and_the_earlier_model_stays_if_a
 def test_bad_names_are_refused_before_the_data_are_touched(Estimator, group_column, message):
     with pytest.raises(ValueError, match=message):
         Estimator(group_column=group_column).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("Estimator", PERTURBING)
+def test_persons_are_refused_where_no_theorem_covers_them_and_nothing_is_spent(Estimator, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3, unit="patient")
+    with pytest.raises(ValueError, match="proved where one row is protected, not a patient with all rows"):
+        Estimator(ledger=ledger, group_column="patient").fit(WITH_IDS, Y)
+    with pytest.raises(ValueError, match="not a person with all rows"):
+        Estimator().fit(X, Y, groups=IDS)
+    assert ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    ("budget", "message"),
+    [
+        ({"delta": 0.5}, "a mechanism that publishes a random person would satisfy it"),
+        ({"epsilon": 0.01}, f"with {len(np.unique(IDS))} persons and .* add persons, or use fewer columns"),
+    ],
+)
+def test_warnings_count_persons(budget, message):
+    with pytest.warns(UserWarning, match=message):
+        DPLogisticRegression(**budget).fit(FRAME, Y, groups=IDS)
 
 
 @each_estimator
@@ -338,7 +362,8 @@ def test_two_sources_of_ids_are_refused_before_the_data_are_touched(Estimator):
     ("groups", "message"),
     [
         (IDS[:-1], f"groups has {len(IDS) - 1} entries, but X has {len(IDS)} rows"),
-        (np.zeros(len(IDS)), r"1 person\(s\) while a minimum of 2"),
+        (np.zeros(len(IDS)), r"1 person\(s\) while a minimum of 2 is required: all rows have the same id"),
+        ([(i,) for i in range(len(IDS))], r"1 person\(s\).*Others, such as tuples, count as missing"),
         (np.full(len(IDS), np.nan), r"1 person\(s\) while a minimum of 2"),
         (np.stack([IDS, IDS], axis=1), "groups"),
         (IDS + 1j, "groups is of type complex128"),
@@ -367,7 +392,7 @@ def test_groups_and_weights_can_be_asked_for(Estimator, routing):
     assert asked == {"groups": True, "sample_weight": False}
 
 
-@each_weighted
+@each_of_persons
 def test_a_pipeline_hands_ids_and_weights_on(Estimator):
     weights = np.random.default_rng(1).uniform(size=len(Y))
     expected = made(Estimator, weight_bound=1.0).fit(FRAME, Y, groups=IDS, sample_weight=weights)
@@ -407,7 +432,7 @@ SIZES = np.tile([1, 2, 60], 7)
 
 
 @pytest.mark.slow
-@each_weighted
+@each_of_persons
 @pytest.mark.parametrize(
     "how", ["groups", *(pytest.param(how, marks=pytest.mark.thorough) for how in ("column", "replaced"))]
 )

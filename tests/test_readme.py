@@ -31,7 +31,8 @@ def test_the_readme_begins_with_a_raw_table(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_first_example_of_numbers_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
-    _, example, report, ledger, past_memory, search = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
+    _, example, report, ledger, persons, past_memory, search = blocks
     namespace = {}
     exec(compile(example, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out
@@ -47,6 +48,12 @@ def test_the_first_example_of_numbers_runs_and_scores_about_what_it_says(capsys,
     assert printed.splitlines()[-1] == re.search(r"remaining\(\)\)  # (.*)", ledger)[1]
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((6000, 3)), columns=["a", "b", "c"]).assign(label=rng.random(6000) < 0.5)
+    ids, missed = np.arange(6000) // 3, frame["label"]
+    visits = frame.drop(columns="label").assign(patient=ids)
+    known = {"X": visits[["a", "b"]], "y": missed, "patient_ids": ids, "visits": visits, "missed": missed}
+    exec(compile(persons, "README.md", "exec"), known)
+    assert known["model"].privacy_spent_.unit == re.search(r"unit  # (\w+)", persons)[1]
+    assert known["model"].feature_names_in_.tolist() == ["a", "b", "c"]
     np.save("rows.npy", frame.drop(columns="label").to_numpy())
     np.save("labels.npy", frame["label"].to_numpy())
     (tmp_path / "rows").mkdir()

@@ -335,6 +335,9 @@ def test_weights_that_were_rounded_down_are_made_up_for():
     assert score.interval_on_rows[1] == score.interval[1] == 1.0
     noisy, lost = round(score.accuracy * 5 * ONE), 5 * 999
     assert votes_interval(noisy, 5, 0, ONE, 2, 0.05)[1] < 1, "unless that is forgotten"
+    half = 2**19 + 1  # rows of each of 50 persons, all right: they count one step each, together half a vote
+    assert votes_population_interval(50 * half, 50, 50 * (half - 1), ONE, ONE, 0.05)[1] == 1.0
+    assert votes_population_interval(50 * half, 50, 0, ONE, ONE, 0.05)[1] < 0.9
     loss = np.array([(ONE % m) / ONE for m in range(1, 3000)])
     assert (loss <= np.arange(2999) / ONE).all(), "a person of m rows loses at most m - 1 steps"
     assert ONE == 2**SHARE_BITS

@@ -242,6 +242,31 @@ def test_what_no_run_could_do_for_persons_is_refused_before_anything_is_paid(vis
     assert ledger.remaining() == {"epsilon": 50.0, "delta": 1e-4}
 
 
+@pytest.mark.parametrize("unit", ["row", "patient"])
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ({"missed": 3.0}, "class_weight has weights for 'missed', but the classes are 0, 1. Write labels as they are"),
+        ({0: 0, 1: 0}, "leaves no class any weight: give one of them a number above 0"),
+    ],
+)
+def test_class_weights_that_no_run_could_use_are_refused_before_anything_is_paid(
+    unit, class_weight, message, visits, tmp_path
+):
+    frame, y = visits
+    X, groups = frame.drop(columns="patient"), None if unit == "row" else frame["patient"]
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=50.0, delta=1e-4, unit=unit)
+    for estimator, space in (
+        (DPLogisticRegression(class_weight=class_weight), SPACE),
+        (DPLogisticRegression(), {"class_weight": [None, class_weight]}),
+        (make_pipeline(MinMaxScaler(), DPLogisticRegression(class_weight=class_weight)), {}),
+    ):
+        with pytest.raises(ValueError, match=message):
+            searching(estimator, space, ledger=ledger).fit(X, y, groups=groups)
+    assert ledger.remaining() == {"epsilon": 50.0, "delta": 1e-4}
+    searching(space={"class_weight": [None, {0: 2.0}]}, ledger=ledger).fit(X, y, groups=groups)
+
+
 @pytest.mark.slow
 def test_a_whole_person_of_any_rows_is_seen_in_the_noise_only(visits):
     """A row stands for a person here, whose rows are all like it."""

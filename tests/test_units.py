@@ -124,7 +124,7 @@ def test_the_statement_is_about_the_unit():
     two, ten = re.search(r"epsilon is ([\d.]+) for 2 patients and ([\d.]+) for 10", text).groups()
     assert float(two) >= spent().epsilon_for_group(2) > 0.99 * float(two)
     assert float(ten) >= spent().epsilon_for_group(10) > 0.99 * float(ten)
-    assert "the same id in groups or in 'person'" in spent("person").statement()
+    assert "one person: all rows with the same id; two data sets" in spent("person").statement()
     assert "Nothing is stated for two patients together" in spent(currency=RenyiDP(40.0)).statement()
 
 
@@ -237,7 +237,7 @@ def test_a_run_of_a_search_keeps_the_unit_of_the_search(unit, held):
 
 def test_the_remedy_fits_the_case():
     for unit, held, remedy in (
-        ("row", "patient", "group_column='patient' or as groups"),
+        ("row", "patient", "group_column='patient' or as groups. (scikit-learn's searches and cross_val_score"),
         ("patient", "row", "created with unit='patient'"),
         ("person", "row", "created with unit='person'"),
         ("patient", "hospital", "Give the ids of 'hospital', or keep another ledger with unit='patient'"),

@@ -288,6 +288,36 @@ def test_sums_in_two_parts_are_exact():
     assert int(_whole(in_parts(np.array([exact])))[0]) == exact
 
 
+def test_rounding_down_counts_once_in_each_entry():
+    """Rows that hardly weigh anything may move every entry across an integer of the finer grid."""
+    size, step = 100, 1e-6
+    for bits in (0, 4, SHARE_BITS - 1):
+        below = np.stack([np.zeros(size, np.int64), np.full(size, 2 ** (SHARE_BITS - bits) - 1)])
+        above = below + np.array([[0], [1]])
+        moved = (on_finer_grid(above, bits) - on_finer_grid(below, bits)).astype(float)
+        finer = finer_sensitivity(Sensitivity(l1=size * step, l2=math.sqrt(size) * step, linf=step), bits, size)
+        assert moved.sum() == size <= finer.l1 <= size * (1 + step * 2.0**bits) * (1 + 1e-9)
+        assert np.linalg.norm(moved) <= finer.l2
+        assert moved.max() <= finer.linf
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"class_shares": (1.0, np.nextafter(1, 2))},
+        {"class_shares": (math.nan, 1.0)},
+        {"class_shares": (1.0, -0.1)},
+        {"weight_bound": 0.0},
+        {"weight_bound": math.inf},
+        {"weight_bound": math.nan},
+    ],
+)
+def test_a_map_takes_no_weights_by_which_a_row_counts_more_than_once(how):
+    """Maps come from encodings, which are not trusted with that."""
+    with pytest.raises(ValueError, match=rf"^{next(iter(how))}=.* must"):
+        RowMap(**how)
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_bits_of_weighted_sums_fit(name):
     """The table of docs/guarantees.md, 15.2: sums of 2^26 units stay below 2^62, with room for noise."""

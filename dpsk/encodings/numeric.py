@@ -10,7 +10,7 @@ from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
 from ..requirements import checked, choice, flag, listed, number
 from .encoding import Encoding
-from .standardization import find_ranges, standardise
+from .standardization import SCALE_POWER, WEIGHTED_POWER, find_ranges, standardise
 
 _LARGEST = 2.0**400  # of a bound
 _SHOWN = 5  # columns in an example
@@ -21,7 +21,8 @@ class LinearEncoding(Encoding):
     """How columns of numbers are brought to the grid. What it learns from the rows it buys at the door of the fit.
 
     ``bounds`` are public bounds of the columns, in order or by name. ``standardize="private"`` finds ranges (without
-    bounds), means and standard deviations with noise. The other parameters are those of :class:`~dpsk.data.RowMap`.
+    bounds), means and standard deviations with noise; with a ``class_weight``, which makes fits as noisy as fits on few
+    rows, columns that hardly vary are enlarged less. The other parameters are those of :class:`~dpsk.data.RowMap`.
     """
 
     fit_intercept: bool = flag(True)
@@ -29,6 +30,7 @@ class LinearEncoding(Encoding):
     standardize: str | None = choice(None, "private")
     data_norm: float | None = number(None, open_low=True)
     row_major: bool = False
+    class_weight: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -57,7 +59,8 @@ class LinearEncoding(Encoding):
             if columns is None:
                 columns = find_ranges(door.open(table.raw()), through_zero=not intercept)
             placed = door.open(table.rows(RowMap(table.facts.n_scores, fit_intercept=False, columns=columns)))
-            columns = standardise(placed, columns, centred=intercept)
+            power = SCALE_POWER if self.class_weight is None else WEIGHTED_POWER
+            columns = standardise(placed, columns, centred=intercept, power=power)
         return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major)
 
 

@@ -15,7 +15,7 @@ from ..solvers.precision import deviation, share_of_noise, typical_norm
 
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
-SCALE_POWER = 0.85
+SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
@@ -105,7 +105,7 @@ def _cut(counts: Floats, noise: float, n: int) -> Floats:
     return np.minimum(_first_sure(counts, noise, n), np.where(few.all(axis=1), 0, few.argmin(axis=1)))
 
 
-def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Columns:
+def standardise(data: PrivateData, columns: Columns, *, centred: bool, power: float = SCALE_POWER) -> Columns:
     """Return the columns centred at their noisy means and divided by a power of their noisy standard deviations.
 
     ``data`` are rows placed by ``columns``, without an intercept. A variance is not believed below its own noise.
@@ -118,4 +118,4 @@ def standardise(data: PrivateData, columns: Columns, *, centred: bool) -> Column
     mean, square = np.clip(moments[:d], -1, 1), moments[d:]
     mean[np.abs(mean) < 3 * noise] = 0  # many small errors would add up to one large common shift
     variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
-    return columns.standardised(variance ** (-SCALE_POWER / 2), mean if centred else None)
+    return columns.standardised(variance ** (-power / 2), mean if centred else None)

@@ -38,8 +38,6 @@ def require_class_weight(name: str, value: Any) -> None:
             good = False
         if not good:
             raise ValueError(f"{name}[{label!r}]={weight!r} must be a finite number >= 0")
-    if not any(weight > 0 for weight in value.values()) and value:
-        raise ValueError(f"{name}={value!r} leaves no class any weight: give one of them a number above 0")
 
 
 @dataclass(frozen=True)
@@ -74,23 +72,28 @@ class Weighting:
 
     def require(self, table: Table, budget: Budget | None) -> None:
         """Raise ValueError if the weights do not suit the data or the budget; called before anything is paid."""
-        classes = table.classes
         counted = self.class_weight is not None or table.sample_weight is not None
         if counted and budget is not None and isinstance(budget.currency, PlannedSteps):
             raise ValueError(
                 "class_weight and sample_weight need a count of the classes, and accountant='pld' plans equal steps "
                 "and nothing else: use accountant='rdp', or leave them out"
             )
+        self.require_labels(table.classes)
+
+    def require_labels(self, classes: NDArray[Any]) -> None:
+        """Raise ValueError if weights are for labels that are no classes, or leave all classes without weight."""
         if not isinstance(self.class_weight, Mapping):
             return
         unknown = [label for label in self.class_weight if not (classes == label).any()]
         if unknown:
             raise ValueError(
                 f"class_weight has weights for {listed(map(repr, unknown))}, but the classes are "
-                f"{listed(map(repr, classes.tolist()))}"
+                f"{listed(map(repr, classes.tolist()))}. Write labels as they are in y, with the same type"
             )
         if not self._given(classes).any():
-            raise ValueError(f"class_weight={self.class_weight!r} leaves no class any weight")
+            raise ValueError(
+                f"class_weight={self.class_weight!r} leaves no class any weight: give one of them a number above 0"
+            )
 
     def doubts(self, table: Table) -> tuple[str, ...]:
         """Return what is questionable, as far as public facts tell."""

@@ -66,13 +66,13 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         protected by itself. See docs/persons.md.
     class_weight : dict, "balanced" or None
         What rows count by their label; a label that a dict leaves out has 1. "balanced" gives all classes the same
-        weight together. A small part of the budget then pays for a count of the classes.
+        weight together. A small part of the budget pays for a count of the classes, also with a dict.
     weight_bound : float or None
         The public bound of ``sample_weight``: larger weights count as this one. It must not be taken from the data.
         None: 1.0, with a warning where there are such weights.
     adjacency : {"zero-out", "replace"}
         Which data sets are neighbours: they differ by one row that leaves every sum, or by one row that is replaced.
-        The latter needs about twice the noise.
+        With ids they differ by all rows of one person. Replacement needs about twice the noise.
     ledger : PrivacyLedger, path or None
         One budget for everything that is done with the same data (:class:`~dpsk.PrivacyLedger`), or the path of its
         file. The fit sets its whole budget aside there before it computes anything for release, or raises

@@ -12,7 +12,7 @@ from ..data.persons import Keys, Persons, keys_of
 from ..data.schema import refuse_duplicates
 from ..privacy.units import unit_of
 from ..requirements import listed
-from .validation import at_least, require_one_per_row
+from .validation import require_one_per_row
 
 FindKeys: TypeAlias = Callable[[Table | None], Keys]
 """It returns the keys of the rows of a table that was opened; without one, those of rows that were read elsewhere."""
@@ -46,10 +46,20 @@ def set_persons(table: Table, find_keys: FindKeys, column: Any) -> None:
     keys = find_keys(table)
     require_one_per_row("groups" if column is None else _called(column), len(keys), table.facts.n_rows)
     unit, persons = unit_of(column, grouped=True), Persons.of(keys)
-    at_least(2, persons.n, unit)
+    require_two(persons, unit)
     most = table.facts.n_rows - persons.n + 1  # every other person has a row
     table.persons = persons
     table.facts = replace(table.facts, n_rows=persons.n, unit=unit, weighted=True, most_rows=most)
+
+
+def require_two(persons: Persons, unit: str) -> None:
+    """Raise ValueError for fewer than two persons; their number is public."""
+    if persons.n < 2:
+        raise ValueError(
+            f"Found array with {persons.n} {unit}(s) while a minimum of 2 is required: all rows have the same id. Give "
+            "ids that are numbers, text, dates or bytes. Others, such as tuples, count as missing, and all missing ids "
+            f"are one {unit}"
+        )
 
 
 def _chunks_apart(chunks: Chunks, column: Any) -> tuple[Chunks, FindKeys]:

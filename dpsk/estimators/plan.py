@@ -10,6 +10,7 @@ from ..encodings import Encoding, Weighting
 from ..objectives import Linear
 from ..penalties import L2
 from ..privacy import Budget, conversions
+from ..privacy.units import several
 from ..requirements import require_fields
 from ..solvers import Solver
 
@@ -106,7 +107,7 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
 
 def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[str]:
     """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
-    budget, n = plan.budget, facts.n_rows
+    budget, n, units = plan.budget, facts.n_rows, several(facts.unit)
     if budget is None:
         return
     delta = budget.delta if delta is None else delta
@@ -114,7 +115,7 @@ def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[
     if delta > 1 / n:
         yield (
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
-            "row would satisfy it. Choose delta well below 1/n"
+            f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
     if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
         noise = weights / budget.epsilon
@@ -126,8 +127,8 @@ def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[
     if n < _HOPELESS * noise:
         pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
         yield (
-            f"epsilon={budget.epsilon:.3g} with {n} rows and {weights} weights: the noise is nearly as large as the "
-            "sum of all gradients, so expect little more than chance. Raise epsilon, add rows, or use fewer "
+            f"epsilon={budget.epsilon:.3g} with {n} {units} and {weights} weights: the noise is nearly as large as the "
+            f"sum of all gradients, so expect little more than chance. Raise epsilon, add {units}, or use fewer "
             "columns or classes"
             f"{pure}"
         )

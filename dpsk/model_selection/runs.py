@@ -16,9 +16,10 @@ from sklearn.pipeline import Pipeline
 
 from ..data import Facts
 from ..data.persons import Persons, keys_of
+from ..encodings import Weighting
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.opening import facts_of
-from ..estimators.plan import budget_of_plan, plan_of
+from ..estimators.plan import budget_of_plan, plan_of, with_parameters_of
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
@@ -178,11 +179,17 @@ class Run:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
         budget_with(self.model(parameters)[1], smallest(self.unit), *self.start)
 
-    def require(self, space: Space, facts: Facts) -> None:
-        """Raise ValueError if some parameters cannot be fitted for persons: not every solver is proved for them."""
+    def require(self, space: Space, facts: Facts, classes: Any) -> None:
+        """Raise ValueError if some parameters cannot be fitted to these classes, or for persons.
+
+        Not every solver is proved for persons. Without this check a run would end without a model, and be paid for.
+        """
         epsilon, delta = self.start
-        for parameters in [] if self.unit == ROW else space.probes():
-            plan_of(self.model(parameters)[1].set_params(epsilon=epsilon, delta=delta), facts)
+        for parameters in space.probes():
+            last = self.model(parameters)[1].set_params(epsilon=epsilon, delta=delta)
+            with_parameters_of(last, Weighting).require_labels(classes)
+            if self.unit != ROW:
+                plan_of(last, facts)
 
     def score_epsilon(self) -> float:
         """Return the largest pure epsilon of a score that is covered."""

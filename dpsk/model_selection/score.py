@@ -115,8 +115,8 @@ def private_score(
     epsilon : float
         The price. The noise has a standard deviation of about 1.4/epsilon rows, or persons.
     groups, group_column : array-like and str, or None
-        The ids of the rows (equal and missing ones are one person), or the column of X that holds them and is no
-        feature. None: the ``group_column`` of the estimator, if X has it; Chunks are taken to. Or else rows have votes.
+        The ids of the rows, or the column of X that holds them and is no feature. None: the ``group_column`` of the
+        estimator if X has it, as Chunks should. Else, and after a fit with ``groups``, single rows are protected.
     confidence : float, default=0.95
         How often the intervals hold. For persons they are wider: no law of votes is known.
     adjacency : {"zero-out", "replace"}, default="zero-out"

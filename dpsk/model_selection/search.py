@@ -18,9 +18,10 @@ from ..data.labels import known_classes
 from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier, accounted
 from ..estimators.constructor import refuse_unsupported
+from ..estimators.grouping import require_two
 from ..estimators.opening import open_table
 from ..estimators.plan import doubts, plan_of
-from ..estimators.validation import at_least, checked_labels, validated
+from ..estimators.validation import checked_labels, validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
@@ -278,10 +279,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         classes = known_classes(np.unique(y), last.classes)
         persons = persons_of(len(y))
         if persons is not None:
-            at_least(2, persons.n, run.unit)
+            require_two(persons, run.unit)
         run.calibrated(last, smallest(run.unit))
         facts = run.facts(last, shown, len(classes), persons)
-        run.require(space, facts)
+        run.require(space, facts, classes)
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons

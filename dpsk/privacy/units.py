@@ -42,8 +42,11 @@ def require_same_unit(label: str, unit: str, held: str) -> None:
     if unit == held or (unit == PERSON and held != ROW):
         return
     if unit == ROW:
-        why = f"a fit that protects single rows promises too little for one {held} with several rows"
-        remedy = f"Give the ids, as group_column={held!r} or as groups, or keep another ledger with unit={ROW!r}"
+        why = f"what protects single rows promises too little for one {held} with several rows"
+        remedy = (
+            f"Give the ids, as group_column={held!r} or as groups. (scikit-learn's searches and cross_val_score pass "
+            "groups on to fits with metadata routing only: docs/persons.md)"
+        )
     elif held == ROW:
         why = f"the weight of a row depends on the other rows of its {unit}, so nothing is promised for single rows"
         remedy = f"Keep another ledger, created with unit={unit!r}, for all fits on these data, or leave the ids out"
@@ -57,8 +60,7 @@ def definition(unit: str) -> str:
     """Return what one unit is, for the middle of a sentence."""
     if unit == ROW:
         return "one row"
-    ids = f"in groups or in {PERSON!r}" if unit == PERSON else f"in {unit!r}"
-    return f"one {unit}: all rows with the same {'id' if unit == PERSON else 'entry'} {ids}"
+    return f"one {unit}: all rows with the same {'id' if unit == PERSON else f'entry in {unit!r}'}"
 
 
 def several(unit: str) -> str:
