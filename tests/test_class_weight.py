@@ -327,3 +327,17 @@ def test_a_class_that_nobody_has_gets_no_weight_beyond_what_noise_can_tell():
         model = DPLogisticRegression(classes=[0, 1, 2], class_weight="balanced", random_state=0).fit(*rare(3_000))
     assert np.isfinite(model.coef_).all()
     assert 1 < model.class_weight_[2] < 3_000 / 3
+
+
+@pytest.mark.parametrize("weights", [{"class_weight": "balanced"}, {"weight_bound": 2.0}])
+def test_rows_with_weights_have_the_same_bits_on_dask(weights):
+    """Without persons: what a worker sums is in two parts there, too."""
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    rows, w = rng.uniform(size=(300, 3)), rng.gamma(2.0, size=300)
+    labels, own = (rows[:, 0] > 0.7).astype(int), w if "weight_bound" in weights else None
+    here, there = (
+        DPLogisticRegression(random_state=0, **weights).fit(X, y, sample_weight=own)
+        for X, y in ((rows, labels), (da.from_array(rows, chunks=(100, 3)), da.from_array(labels, chunks=100)))
+    )
+    np.testing.assert_array_equal(there.coef_, here.coef_)

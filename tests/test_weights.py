@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import dpsk.queries.hessian
 from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, RowMap, StoredRows, schema_of
 from dpsk.data.frame_tables import in_memory
 from dpsk.data.grid import SHARE_BITS, UNIT_BITS
@@ -332,6 +333,24 @@ def test_lower_parts_are_exact_in_floats():
     assert (ONE - 1) * 2**UNIT_BITS * MOST_ROWS < 2**53
     with pytest.raises(ValueError, match="chunk_rows=32769"):
         ArrayRows(np.ones((3, 1)), np.ones(3), RowMap(), Weights(np.full(3, ONE, dtype=np.int32)), chunk_rows=32769)
+
+
+def test_lower_parts_of_hessians_are_exact_where_they_are_largest(monkeypatch):
+    """Entries of 2^12 - 1 twice, and lower parts near 2^20: 512 rows stay below 2^53, and 1,024 do not."""
+    n, entry = 1023, 2**12 - 1
+    X, y, how = np.full((n, 1), entry / 2**12), np.ones(n), RowMap(fit_intercept=False)
+    for w in np.linspace(0.1, 1, 50):
+        query = HessianSum(Logistic(), np.array([w]), clip=0.7)
+        factor = int(ArrayRows(X[:1], y[:1], how).total(query)[0, 0]) // entry**2
+        if factor % 2:  # or else the sum is a multiple of 2, and exact for longer
+            break
+    steps = max(range(1, ONE, 2), key=lambda k: factor * k % ONE)
+    rows = ArrayRows(X, y, how, Weights(np.full(n, steps, np.int32)))
+    exact = n * factor * steps * entry**2
+    assert (factor * steps % ONE) * entry**2 * 512 < 2**53 < (factor * steps % ONE) * entry**2 * 1023
+    assert _whole(rows.total(query)).tolist() == [[exact]]
+    monkeypatch.setattr(dpsk.queries.hessian, "_WEIGHTED_BLOCK", 1024)
+    assert _whole(rows.total(query)).tolist() != [[exact]]
 
 
 def test_a_rate_of_one_half_rounds_no_sum_up():
