@@ -68,6 +68,7 @@ X, Y = rare(400, 0.3)
         ({1: np.True_}, r"class_weight\[1\]=.*True.* must be a finite number >= 0"),
         ({1: "2"}, r"class_weight\[1\]='2' must be a finite number >= 0"),
         ({1: None}, r"class_weight\[1\]=None must be a finite number >= 0"),
+        ({1: 5e-324}, r"class_weight\[1\]=5e-324 must lie between"),
     ],
 )
 def test_bad_weights_are_refused_before_the_data_are_touched(Estimator, class_weight, message):
@@ -352,3 +353,17 @@ def test_columns_are_standardised_by_units_and_not_by_what_rows_weigh(groups, mo
         else:
             assert n == len(np.unique(groups))
             assert sum(part.sum() for part in weights) / ONE == pytest.approx(n, rel=1e-5)
+
+
+@pytest.mark.parametrize("weights", [{"class_weight": "balanced"}, {"weight_bound": 2.0}])
+def test_rows_with_weights_have_the_same_bits_on_dask(weights):
+    """Without persons: what a worker sums is in two parts there, too."""
+    da = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    rows, w = rng.uniform(size=(300, 3)), rng.gamma(2.0, size=300)
+    labels, own = (rows[:, 0] > 0.7).astype(int), w if "weight_bound" in weights else None
+    here, there = (
+        DPLogisticRegression(random_state=0, **weights).fit(X, y, sample_weight=own)
+        for X, y in ((rows, labels), (da.from_array(rows, chunks=(100, 3)), da.from_array(labels, chunks=100)))
+    )
+    np.testing.assert_array_equal(there.coef_, here.coef_)

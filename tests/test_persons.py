@@ -186,6 +186,15 @@ def test_nothing_is_split_that_a_reader_may_change():
     assert Persons.of(keys).n == 4  # 7, 8, x and the missing one
 
 
+def test_what_is_masked_is_missing_and_the_rest_keeps_its_type():
+    for values in (np.array(["2001-02-03"], "M8[ns]"), np.array([36], "m8[h]"), np.array([2.5]), np.array([7])):
+        values = values.repeat(2)
+        expected, keys = keys_of(values), keys_of(np.ma.array(values, mask=[0, 1]))
+        assert np.array_equal(keys[0], expected[0])
+        assert not keys[1].any()
+        assert expected.any(axis=1).all()
+
+
 def test_integers_beyond_53_bits_never_split():
     rng = np.random.default_rng(0)
     large = rng.integers(2**53, 2**63, 2_000)
@@ -208,6 +217,9 @@ def test_bytes_that_were_written_as_text_are_read_back():
     every = [bytes([k]) for k in range(256)] + [bytes(range(256)), b"'", b'"', b"'\"", b"\\x41", b"\\'", "é".encode()]
     assert np.array_equal(keys_of(every), keys_of(list(map(str, every))))
     assert np.array_equal(keys_of(every), keys_of(pl.Series(every)))
+    twice = [str(text).encode() for text in every]  # bytes that hold what str makes of bytes
+    for ids in (np.array(twice), [text.decode() for text in twice], list(map(str, twice)), pa.array(twice)):
+        assert np.array_equal(keys_of(twice), keys_of(ids))
     texts = [f"text {k}".encode() for k in range(9)]
     assert np.array_equal(keys_of(texts), keys_of([text.decode() for text in texts]))
 
@@ -243,6 +255,8 @@ def test_nothing_is_told_of_an_id():
         warnings.simplefilter("error")
         keys_of(ids)
         keys_of(np.array([1e308, np.inf, -np.inf]).astype(np.longdouble) * 10)
+        signalling = np.array([2**62 + 1, 0x7FF0_0000_0000_0001], np.uint64).view(np.float64)
+        assert not keys_of(signalling)[1].any()  # a NaN with which arithmetic warns
 
 
 BAD = {
@@ -263,6 +277,7 @@ BAD = {
     "is of type float32, which has lost digits of large": pd.Series(np.ones(2, np.float32)).astype("category"),
     "is of type float32, which has lost digits of large ids": pd.Series([1, None], dtype="float32[pyarrow]"),
     "is of type float16, which": pa.array(np.ones(2, np.float16)),
+    "is of type float32, which has": np.ma.array(np.ones(2, np.float32), mask=[0, 1]),
     "is of type float32, which": pa.array(np.ones(2, np.float32)).dictionary_encode(),
     "is of type float32, .* read ids as integers, float64 or text": pl.Series([1, None], dtype=pl.Float32),
 }

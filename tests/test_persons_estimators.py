@@ -97,7 +97,7 @@ def test_the_report_names_the_unit(Estimator):
 @each_of_persons
 def test_the_statement_says_who_is_protected(Estimator):
     named = made(Estimator, group_column="patient", random_state=None).fit(WITH_IDS, Y)
-    assert "one patient: all rows with the same entry in 'patient'" in named.privacy_spent_.statement()
+    assert "one patient: all rows with the same id" in named.privacy_spent_.statement()
     grouped = made(Estimator, random_state=None).fit(FRAME, Y, groups=IDS)
     assert "one person: all rows with the same id; two data sets" in grouped.privacy_spent_.statement()
 

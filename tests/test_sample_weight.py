@@ -244,6 +244,15 @@ def test_rows_without_any_weight_are_fitted_like_others(Estimator):
     assert shown[0] == shown[1]
 
 
+@pytest.mark.parametrize("weight", [5e-324, 1e-310])
+def test_a_weight_that_underflows_is_no_error(weight):
+    """NumPy may be told to raise where a number becomes too small: that would tell of one row."""
+    weights = np.append(S[1:], weight)
+    with np.errstate(all="raise"):
+        fitted(DPLogisticRegression, weights, weight_bound=5.0)
+        fitted(DPLogisticRegression, weights, weight_bound=5.0, class_weight="balanced")
+
+
 @pytest.mark.parametrize(
     "Estimator", [DPLogisticRegression, DPAGDLogisticRegression, DPSGDClassifier, DPTabularClassifier]
 )

@@ -23,12 +23,12 @@ from dpsk.privacy.durable import ledger_file
 from dpsk.privacy.durable.store import require_room, set_aside
 from dpsk.privacy.neighbours import Adjacency
 from dpsk.privacy.repetition import BestOf, TruncatedNegativeBinomial, Within
-from dpsk.privacy.units import definition, require_same_unit, several, unit_of
+from dpsk.privacy.units import PERSON, definition, require_same_unit, several, unit_of
 
 BUDGET = Budget.of(0.5, 1e-6)
 LITTLE = (GaussianCost(1e-3),)
 PROMISE = {"label": "fit", "adjacency": "zero-out", "private": True}
-UNITS = ("row", "person", "patient", "hospital")
+UNITS = ("row", PERSON, "patient", "hospital")
 BOOKED = {(unit, unit) for unit in UNITS} | {("person", "patient"), ("person", "hospital")}
 PAIRS = [(unit, held) for unit in UNITS for held in UNITS]
 
@@ -113,7 +113,7 @@ def test_the_report_names_its_unit():
 def test_the_statement_is_about_the_unit():
     text = spent().statement()
     for part in (
-        "The unit of protection is one patient: all rows with the same entry in 'patient'; two data sets",
+        "The unit of protection is one patient: all rows with the same id; two data sets",
         Adjacency.ZERO_OUT.words("patient"),
         "the number of rows and of patients, the number of columns, the set of class labels",
         "Two patients together are protected less: at the same delta epsilon is ",
@@ -235,6 +235,15 @@ def test_a_run_of_a_search_keeps_the_unit_of_the_search(unit, held):
             fit(allowance, unit)
 
 
+def test_a_column_that_is_called_person_has_a_name():
+    """Its ids may be finer than those of the ledger."""
+    assert unit_of("person", grouped=True) == unit_of(None, grouped=True) == "person"
+    require_same_unit("fit", unit_of(None, grouped=True), "household")
+    require_same_unit("fit", unit_of("person", grouped=True), "person")
+    with pytest.raises(ValueError, match=r"'person'.*'household'"):
+        require_same_unit("fit", unit_of("person", grouped=True), "household")
+
+
 def test_the_remedy_fits_the_case():
     for unit, held, remedy in (
         ("row", "patient", "group_column='patient' or as groups. (scikit-learn's searches and cross_val_score"),
@@ -317,7 +326,7 @@ def test_the_unit_is_fixed_and_shown(path, capsys):
     assert "unit='patient'" in printed
     assert ledger.statement() in printed
     for part in (
-        "The unit of protection is one patient: all rows with the same entry in 'patient'; two data sets",
+        "The unit of protection is one patient: all rows with the same id; two data sets",
         Adjacency.ZERO_OUT.words("patient"),
         "the numbers of rows, of patients and of columns",
         "Two patients together are protected less.",
@@ -439,7 +448,7 @@ def test_the_unit_survives_copies_pickles_backups_and_data_sets(path, tmp_path):
         assert handle.terms().unit == "patient"
         with pytest.raises(ValueError, match="'row'"):
             fit(handle, "row")
-        assert fit(handle, "person").unit == "patient"
+        assert fit(handle, PERSON).unit == "patient"
 
 
 def test_the_unit_is_that_of_the_file_for_another_process(path):
@@ -503,4 +512,4 @@ def test_the_default_of_the_command_is_the_row(path):
 
 def test_definitions():
     assert definition("row") == "one row"
-    assert definition("client") == "one client: all rows with the same entry in 'client'"
+    assert definition("client") == "one client: all rows with the same id"

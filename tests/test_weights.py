@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, RowMap, StoredRows
+import dpsk.queries.hessian
+from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, RowMap, StoredRows, schema_of
+from dpsk.data.frame_tables import in_memory
 from dpsk.data.grid import SHARE_BITS, UNIT_BITS
 from dpsk.data.persons import Persons
 from dpsk.data.weights import (
@@ -287,6 +289,36 @@ def test_sums_in_two_parts_are_exact():
     assert int(_whole(in_parts(np.array([exact])))[0]) == exact
 
 
+def test_rounding_down_counts_once_in_each_entry():
+    """Rows that hardly weigh anything may move every entry across an integer of the finer grid."""
+    size, step = 100, 1e-6
+    for bits in (0, 4, SHARE_BITS - 1):
+        below = np.stack([np.zeros(size, np.int64), np.full(size, 2 ** (SHARE_BITS - bits) - 1)])
+        above = below + np.array([[0], [1]])
+        moved = (on_finer_grid(above, bits) - on_finer_grid(below, bits)).astype(float)
+        finer = finer_sensitivity(Sensitivity(l1=size * step, l2=math.sqrt(size) * step, linf=step), bits, size)
+        assert moved.sum() == size <= finer.l1 <= size * (1 + step * 2.0**bits) * (1 + 1e-9)
+        assert np.linalg.norm(moved) <= finer.l2
+        assert moved.max() <= finer.linf
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"class_shares": (1.0, np.nextafter(1, 2))},
+        {"class_shares": (math.nan, 1.0)},
+        {"class_shares": (1.0, -0.1)},
+        {"weight_bound": 0.0},
+        {"weight_bound": math.inf},
+        {"weight_bound": math.nan},
+    ],
+)
+def test_a_map_takes_no_weights_by_which_a_row_counts_more_than_once(how):
+    """Maps come from encodings, which are not trusted with that."""
+    with pytest.raises(ValueError, match=rf"^{next(iter(how))}=.* must"):
+        RowMap(**how)
+
+
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_bits_of_weighted_sums_fit(name):
     """The table of docs/guarantees.md, 15.2: sums of 2^26 units stay below 2^62, with room for noise."""
@@ -303,6 +335,24 @@ def test_lower_parts_are_exact_in_floats():
         ArrayRows(np.ones((3, 1)), np.ones(3), RowMap(), Weights(np.full(3, ONE, dtype=np.int32)), chunk_rows=32769)
 
 
+def test_lower_parts_of_hessians_are_exact_where_they_are_largest(monkeypatch):
+    """Entries of 2^12 - 1 twice, and lower parts near 2^20: 512 rows stay below 2^53, and 1,024 do not."""
+    n, entry = 1023, 2**12 - 1
+    X, y, how = np.full((n, 1), entry / 2**12), np.ones(n), RowMap(fit_intercept=False)
+    for w in np.linspace(0.1, 1, 50):
+        query = HessianSum(Logistic(), np.array([w]), clip=0.7)
+        factor = int(ArrayRows(X[:1], y[:1], how).total(query)[0, 0]) // entry**2
+        if factor % 2:  # or else the sum is a multiple of 2, and exact for longer
+            break
+    steps = max(range(1, ONE, 2), key=lambda k: factor * k % ONE)
+    rows = ArrayRows(X, y, how, Weights(np.full(n, steps, np.int32)))
+    exact = n * factor * steps * entry**2
+    assert (factor * steps % ONE) * entry**2 * 512 < 2**53 < (factor * steps % ONE) * entry**2 * 1023
+    assert _whole(rows.total(query)).tolist() == [[exact]]
+    monkeypatch.setattr(dpsk.queries.hessian, "_WEIGHTED_BLOCK", 1024)
+    assert _whole(rows.total(query)).tolist() != [[exact]]
+
+
 def test_a_rate_of_one_half_rounds_no_sum_up():
     """Sums are rounded down, so that a person with a non-negative part never raises a sum by leaving."""
     parts = np.array([[-1, 0], [ONE - 1, 1]])
@@ -316,7 +366,9 @@ def test_queries_are_used_by_their_types():
 def test_some_persons_are_still_persons():
     """What is not proved for persons refuses a part of them as well."""
     X, y, weights = data(300)
-    for rows in (ArrayRows(X, y, RowMap(), weights), StoredRows([X], y, RowMap(), weights, on_disk=False)):
+    table = in_memory(schema_of(X), [X]).raw(weights)
+    rounded = ArrayRows(X, y, RowMap(), weights), StoredRows([X], y, RowMap(), weights, on_disk=False)
+    for rows in (table, RawRows(X, weights=weights), *rounded):
         assert rows.public.by_person
         some = rows.subset(np.arange(10))
         assert some.public.by_person

@@ -57,8 +57,7 @@ class Numbers(Entries):
 
     def numbers(self) -> Floats:
         with np.errstate(all="ignore"):
-            numbers = self.values.astype(np.float64)
-        numbers = _in_range(numbers)
+            numbers = _in_range(self.values.astype(np.float64))
         if self.missing is not None:
             numbers[self.missing] = np.nan
         return numbers

@@ -50,9 +50,7 @@ class Blocks:
         ends = np.cumsum([0, *map(len, self.parts)])
         places = zip(self.parts, pairwise(ends), strict=True)
         parts = [replace(part, weights=weights.steps[start:end]) for part, (start, end) in places]
-        rows = ChunkRows(lambda: parts, _raw_shape(weights.n_units, n_columns, weighted=True))
-        rows.persons = weights.persons
-        return rows
+        return ChunkRows(lambda: parts, _raw_shape(n_rows, n_columns), weights)
 
     def features(self, how: RowMap) -> Iterator[Matrix]:
         """Yield the features of the rows, some thousand rows at a time."""

@@ -126,7 +126,7 @@ def _column(name: str, values: Any) -> Any:
     ):
         return values
     if isinstance(values, np.ndarray) and hasattr(values, "filled") and values.ndim == 1:
-        values = values.tolist()  # of a masked array: what is masked is None
+        values = _of_masked(values)
     if isinstance(values, list | tuple):
         filled = np.empty(len(values), dtype=object)
         for place, entry in enumerate(values):
@@ -136,6 +136,15 @@ def _column(name: str, values: Any) -> Any:
         raise ValueError(f"{name} is of type {type(values).__name__}, but one entry per row is needed: give an array")
     values = np.asarray(values)
     return values.astype(object) if values.dtype.kind == "T" else values
+
+
+def _of_masked(values: Any) -> Any:
+    """Return the entries of a masked array. What is masked is missing."""
+    if values.dtype.kind not in "fMm":
+        return values.tolist()
+    filled = np.array(values.data)  # in a list floats would lose their type, and dates of nanoseconds become integers
+    filled[values.mask] = np.nan if values.dtype.kind == "f" else "NaT"
+    return filled
 
 
 def _require_one(name: str, shape: tuple[int, ...]) -> None:

@@ -166,9 +166,9 @@ def _float(value: str | float) -> float:
 
 def _read(text: str) -> Plain:
     """Return the number or the date that a text spells, NaN if it is blank, or the text that counts."""
-    if text[:2] in _QUOTED and _BYTES.fullmatch(text):  # so entries reads bytes, and str writes them
-        text = _spelled(literal_eval(text))
     text = text.rstrip("\0")
+    while text[:2] in _QUOTED and _BYTES.fullmatch(text):  # so entries reads bytes, and str writes them
+        text = _spelled(literal_eval(text)).rstrip("\0")
     bare = text.strip()
     if not bare:
         return np.nan

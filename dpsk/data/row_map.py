@@ -59,6 +59,10 @@ class RowMap:
     def __post_init__(self) -> None:
         if self.data_norm is not None and not 0 < self.data_norm < LARGEST_ENTRY:
             raise ValueError(f"data_norm={self.data_norm!r} must be None or a positive finite number")
+        if not all(0 <= share <= 1 for share in self.class_shares or ()):  # a row counts at most once
+            raise ValueError(f"class_shares={self.class_shares!r} must lie in [0, 1]: divide weights by the largest")
+        if self.weight_bound is not None and not 0 < self.weight_bound < math.inf:
+            raise ValueError(f"weight_bound={self.weight_bound!r} must be None or a positive finite number")
 
     @cached_property
     def grid(self) -> ColumnGrid | None:

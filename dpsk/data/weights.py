@@ -52,6 +52,7 @@ class Weights:
         return Weights(self.steps[rows])
 
 
+@np.errstate(all="ignore")  # whether some weight underflows is nobody's business
 def steps_of(
     labels: NDArray[Any], how: RowMap, of_persons: NDArray[np.int32] | None, own: Floats | None
 ) -> NDArray[np.int32] | None:

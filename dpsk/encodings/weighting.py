@@ -17,7 +17,7 @@ from ..mechanisms.samplers import Floats
 from ..privacy import Budget
 from ..privacy.pld import PlannedSteps
 from ..queries import ClassCounts
-from ..requirements import checked, listed, number, require_fields
+from ..requirements import checked, clip, listed, require_clip, require_fields
 from ..solvers.precision import deviation, share_of_noise
 
 SHARE = 0.01  # of the budget, for the count
@@ -38,6 +38,8 @@ def require_class_weight(name: str, value: Any) -> None:
             good = False
         if not good:
             raise ValueError(f"{name}[{label!r}]={weight!r} must be a finite number >= 0")
+        if weight > 0:
+            require_clip(f"{name}[{label!r}]", weight)
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Weighting:
     """What rows count in the objective: by their class, and by weights of their own up to a public bound."""
 
     class_weight: Any = checked(None, require_class_weight)
-    weight_bound: float | None = number(None, open_low=True)
+    weight_bound: float | None = clip(None)
 
     def __post_init__(self) -> None:
         require_fields(self)

@@ -23,7 +23,7 @@ from ..privacy.durable import require_room, set_aside
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
 from ..privacy.units import unit_of
-from ..requirements import checked, number, require_name, require_number
+from ..requirements import checked, clip, number, require_name, require_number
 from ..solvers import run
 from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
@@ -108,7 +108,7 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
     classes: Any = checked(None, lambda name, value: as_classes(value))
     group_column: str | None = checked(None, require_name)
     class_weight: Any = checked(None, require_class_weight)
-    weight_bound: float | None = number(None, open_low=True)
+    weight_bound: float | None = clip(None)
     adjacency: str = checked("zero-out", lambda name, value: Adjacency(value))
     ledger: Any = None
     random_state: int | None = checked(None, lambda name, value: bits_for(value))

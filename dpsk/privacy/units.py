@@ -8,8 +8,13 @@ from typing import Any
 ROW = "row"
 """The unit of a fit without ids."""
 
-PERSON = "person"
-"""The unit of a fit whose ids are an array (``groups``), which has no name of its own."""
+
+class Nameless(str):
+    """The name in reports of a unit whose ids have none: it may be any unit but the row."""
+
+
+PERSON = Nameless("person")
+"""The unit of a fit whose ids are an array (``groups``). A column may have that name, too: it is then a name."""
 
 
 def as_unit(value: Any) -> str:
@@ -39,7 +44,7 @@ def require_same_unit(label: str, unit: str, held: str) -> None:
     (docs/guarantees.md, 12.10)
     Only promises for the same unit add up. Ids in an array have no name: they may be those of any unit but the row.
     """
-    if unit == held or (unit == PERSON and held != ROW):
+    if unit == held or (isinstance(unit, Nameless) and held != ROW):
         return
     if unit == ROW:
         why = f"what protects single rows promises too little for one {held} with several rows"
@@ -60,7 +65,7 @@ def definition(unit: str) -> str:
     """Return what one unit is, for the middle of a sentence."""
     if unit == ROW:
         return "one row"
-    return f"one {unit}: all rows with the same {'id' if unit == PERSON else f'entry in {unit!r}'}"
+    return f"one {unit}: all rows with the same id"
 
 
 def several(unit: str) -> str:
