@@ -116,7 +116,7 @@ def private_score(
         The price. The noise has a standard deviation of about 1.4/epsilon rows, or persons.
     groups, group_column : array-like and str, or None
         The ids of the rows, or the column of X that holds them and is no feature. None: the ``group_column`` of the
-        estimator if X has it, as Chunks should. Else, and after a fit with ``groups``, single rows are protected.
+        estimator if X has it, as Chunks should, and otherwise each row by itself. A model for persons needs ids.
     confidence : float, default=0.95
         How often the intervals hold. For persons they are wider: no law of votes is known.
     adjacency : {"zero-out", "replace"}, default="zero-out"
