@@ -17,6 +17,7 @@ from dpsk import (
     DPGradientDescentClassifier,
     DPLogisticRegression,
     DPSGDClassifier,
+    DPTabularClassifier,
     OutputPerturbationSVC,
     PrivacyLedger,
     PrivateSearchCV,
@@ -301,3 +302,11 @@ def test_a_search_knows_bounds_by_name():
     model = DPGradientDescentClassifier(bounds=dict.fromkeys(FRAME, (0, 1)))
     search = PrivateSearchCV(model, {"alpha": [1e-3, 1e-2]}, epsilon=200.0, random_state=0).fit(FRAME, Y)
     assert np.array_equal(search.best_estimator_.ranges_, [[0] * 3, [1] * 3])
+
+
+@pytest.mark.parametrize("Estimator", [DPLogisticRegression, DPTabularClassifier])
+@pytest.mark.parametrize("given", [{}, {"group_column": "age"}])
+def test_a_frame_that_was_not_computed(Estimator, given):
+    lazy = pytest.importorskip("polars").from_pandas(FRAME).lazy()
+    with pytest.raises(TypeError, match=r"LazyFrame, which is no DataFrame in memory: call collect\(\)"):
+        Estimator(**given).fit(lazy, Y)

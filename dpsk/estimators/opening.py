@@ -7,7 +7,16 @@ from typing import Any
 from ..data import ArrayTable, Chunks, Facts, Table, frame_of, is_dask, schema_of
 from .grouping import apart, set_persons, without_ids
 from .raw_tables import open_raw_table, raw_blocks
-from .validation import dask_table, is_mapped, names_of, sample_weights, stored_table, validated, validated_rows
+from .validation import (
+    dask_table,
+    is_mapped,
+    names_of,
+    refuse_lazy,
+    sample_weights,
+    stored_table,
+    validated,
+    validated_rows,
+)
 
 
 def open_table(
@@ -28,6 +37,7 @@ def open_table(
     """
     if in_memory and (is_dask(X) or isinstance(X, Chunks)):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+    refuse_lazy(X)
     X, find_keys = apart(X, asked.group_column, groups)
     table = _opened(estimator, X, y, asked.classes, in_memory, asked.columns)
     table.facts = replace(table.facts, names=names_of(estimator), weighted=sample_weight is not None)

@@ -72,6 +72,7 @@ def require_numbers(X: Any) -> None:
 
     Whether text can be read as numbers would depend on rows, so a DataFrame must not have it.
     """
+    refuse_lazy(X)
     dtypes = getattr(X, "dtypes", None)
     if hasattr(X, "columns") and dtypes is not None:
         names = list(X.columns)
@@ -89,6 +90,15 @@ def require_numbers(X: Any) -> None:
             f"X is {_name_of(X.dtype)}, but numbers are needed. DPTabularClassifier takes text and dates as they are. "
             "For this estimator turn dates into days since a fixed one, text into floats or categories with public "
             "lists, OneHotEncoder(categories=[...]), and fields into columns"
+        )
+
+
+def refuse_lazy(X: Any) -> None:
+    """Raise TypeError for a frame that was not computed yet."""
+    if hasattr(type(X), "collect_schema") and not hasattr(type(X), "shape"):
+        raise TypeError(
+            f"X is of type {type(X).__name__}, which is no DataFrame in memory: call collect() or the like first, or "
+            "give dpsk.Chunks"
         )
 
 

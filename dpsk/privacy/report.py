@@ -144,7 +144,7 @@ class PrivacySpent:
         if math.isinf(self.limit):
             return (
                 "NOT PRIVATE: epsilon is infinite, so this model was trained on the exact data without any noise. It "
-                "may reveal individual rows and must not be released as a private model."
+                f"may reveal individual {several(self.unit)} and must not be released as a private model."
             )
         if not self.private:
             return (
