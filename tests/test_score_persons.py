@@ -10,7 +10,9 @@ import pytest
 from contract import Untouchable
 from scipy.stats import dlaplace, kstest, multinomial
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
@@ -165,6 +167,19 @@ def test_a_model_for_persons_is_scored_by_persons_where_the_table_has_its_ids(vi
                 assert score.accuracy == pytest.approx(known.score(bare, y), abs=1e-4)
         with pytest.raises(ValueError, match="protects each patient with all rows, but nothing says whose rows"):
             private_score(known, bare, y, epsilon=1e6)
+
+
+@pytest.mark.parametrize("wrapped", [FrozenEstimator, lambda model: CalibratedClassifierCV(FrozenEstimator(model))])
+def test_a_model_for_persons_inside_of_another_needs_ids_too(visits, wrapped):
+    """Without ids the score would protect single rows, and nobody would be told."""
+    model, frame, y = visits
+    X = frame.drop(columns="patient")
+    outer = wrapped(model).fit(X, y)
+    with pytest.raises(ValueError, match="protects each patient with all rows, but nothing says whose rows"):
+        private_score(outer, Untouchable(), Untouchable(), epsilon=1.0)
+    assert private_score(outer, X, y, epsilon=1.0, groups=frame["patient"]).unit == "person"
+    alone = DPLogisticRegression().fit(X, y)
+    assert private_score(wrapped(alone).fit(X, y), X, y, epsilon=1.0).unit == "row"
 
 
 def test_steps_in_front_keep_the_column_that_they_were_fitted_with(visits):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from ..data import Chunks
@@ -86,6 +87,17 @@ def _ids_of(estimator: Any) -> tuple[Any, bool, str]:
         elif is_search(estimator):
             estimator = estimator.best_estimator_
         else:
-            return None, False, ROW
-    report = getattr(estimator, "privacy_spent_", None)
-    return estimator.group_column, front, ROW if report is None else report.unit
+            return None, False, _unit_within(estimator)
+    return estimator.group_column, front, _unit_of(estimator)
+
+
+def _unit_within(estimator: Any) -> str:
+    """Return the unit of a model of dpsk that another model was built from, as far as its parameters tell."""
+    parts = estimator.get_params().values() if isinstance(estimator, BaseEstimator) else ()
+    units = [_unit_of(part) for part in parts if isinstance(part, PrivateClassifier)]
+    return next((unit for unit in units if unit != ROW), ROW)
+
+
+def _unit_of(model: PrivateClassifier) -> str:
+    report = getattr(model, "privacy_spent_", None)
+    return unit_of(model.group_column, grouped=False) if report is None else str(report.unit)
