@@ -14,6 +14,7 @@ from dpsk import (
     Categories,
     DPGradientDescentClassifier,
     DPLogisticRegression,
+    DPSGDClassifier,
     DPTabularClassifier,
     PrivacyLedger,
     PrivateSearchCV,
@@ -237,6 +238,11 @@ def test_what_no_run_could_do_for_persons_is_refused_before_anything_is_paid(vis
     space = {"solver": ["auto", "objective-perturbation"]}
     with pytest.raises(ValueError, match="objective perturbation is proved where one row is protected, not a person"):
         searching(space=space, ledger=ledger).fit(bare, y, groups=frame["patient"])
+    sampled = DPSGDClassifier(
+        sampling_rate=1 / 70
+    )  # 80 patients have such batches, and the 64 that are fitted have not
+    with pytest.raises(ValueError, match="of 64 rows leaves batches empty"):
+        searching(sampled, ledger=ledger).fit(bare, y, groups=frame["patient"])
     with pytest.raises(TypeError, match=r"sample_weight cannot be given to a search.*class_weight"):
         searching(ledger=ledger).fit(bare, y, groups=frame["patient"], sample_weight=np.ones(len(y)))
     assert ledger.remaining() == {"epsilon": 50.0, "delta": 1e-4}

@@ -282,7 +282,8 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
             require_two(persons, run.unit)
         run.calibrated(last, smallest(run.unit))
         facts = run.facts(last, shown, len(classes), persons)
-        run.require(space, facts, classes)
+        fitted = facts.n_rows - self._n_held(facts.n_rows, run.unit)
+        run.require(space, replace(facts, n_rows=fitted), classes)
         for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons
@@ -290,14 +291,18 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     def _shares(self, n_rows: int, persons: Persons | None, unit: str, bits: Bits) -> tuple[Integers, Integers]:
         """Return which rows are for fits and which for scores: whole units, drawn without regard to their rows."""
         n = n_rows if persons is None else persons.n
+        held, order = self._n_held(n, unit), permutation(n, bits)
+        to_fit, to_score = np.sort(order[held:]), np.sort(order[:held])
+        return (to_fit, to_score) if persons is None else (persons.rows_of(to_fit), persons.rows_of(to_score))
+
+    def _n_held(self, n: int, unit: str) -> int:
+        """Return how many of n units are held out; raise ValueError if too few are left."""
         held = max(1, round(self.validation_fraction * n))
         if n - held < 2:
             units = several(unit)
             what = f"n_samples={n} leaves" if unit == ROW else f"X has rows of {n} {units}, which leaves"
             raise ValueError(f"{what} fewer than 2 {units} to fit: a search needs at least 3 {units}")
-        order = permutation(n, bits)
-        to_fit, to_score = np.sort(order[held:]), np.sort(order[:held])
-        return (to_fit, to_score) if persons is None else (persons.rows_of(to_fit), persons.rows_of(to_score))
+        return held
 
     # ------------------------------------------------------------------------------------------- the best model
 
