@@ -182,7 +182,8 @@ class Run:
     def require(self, space: Space, facts: Facts, classes: Any) -> None:
         """Raise ValueError if some parameters cannot be fitted to these classes, or for persons.
 
-        ``facts`` are those of the units that a run is fitted on. Not every solver is proved for persons. Without this check a run would end without a model, and be paid for.
+        ``facts`` are those of the units that a run is fitted on. Not every solver is proved for persons. Without this
+        check a run would end without a model, and be paid for.
         """
         epsilon, delta = self.start
         for parameters in space.probes():
