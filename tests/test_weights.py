@@ -213,6 +213,14 @@ def test_rows_of_a_long_chunk_have_weights_of_their_own(name):
     assert np.array_equal(_whole(long.total(query)), _whole(short.total(query)))
 
 
+@pytest.mark.parametrize("name", [name for name, (_, options) in QUERIES.items() if options.get("make_rows") is raw])
+def test_raw_rows_have_the_same_weights_in_one_block_and_in_several(name):
+    query, (X, _, weights) = QUERIES[name][0], data(3000)
+    expected = RawRows(X, weights=weights).total(query)
+    for cut in (lambda X: [X[:1000], X[1000:]], lambda X: [sp.csr_matrix(X[:100]), sp.csr_matrix(X[100:])]):
+        assert np.array_equal(_whole(RawRows(*cut(X), weights=weights).total(query)), _whole(expected))
+
+
 def _whole(parts):
     return parts[0].astype(object) * ONE + parts[1].astype(object)
 
