@@ -23,10 +23,14 @@ from dpsk import (
     OutputPerturbationSVC,
     PrivacyLedger,
 )
+from dpsk.data import ArrayTable, Door, RowMap
 from dpsk.data.weights import ONE
-from dpsk.encodings import numeric
+from dpsk.encodings import Weighting, numeric
 from dpsk.encodings.weighting import SHARE
+from dpsk.mechanisms.randomness import SeededBits
 from dpsk.penalties import L2, Bounded, stable_step
+from dpsk.privacy import Budget, GaussianDP
+from dpsk.privacy.ledger import Ledger
 from dpsk.testing import check_twins
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -242,6 +246,14 @@ def test_a_class_of_weight_3_is_one_whose_rows_stand_there_thrice_to_output_pert
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=0.01 * size)
     np.testing.assert_allclose(weighted.intercept_, repeated.intercept_, atol=0.01 * size)
     assert np.abs(plain.coef_ - repeated.coef_).max() > 0.1 * size
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_weigh_alike_weigh_their_number_whatever_the_noise(seed):
+    """Counts of the classes add up to the number of rows, which is public, so that noise has no part in their sum."""
+    door = Door(Ledger(Budget(math.inf, 1e-6, GaussianDP(), 1.0)), SeededBits(seed), "zero-out")
+    weighed = Weighting(class_weight={0: 3.0, 1: 3.0}).learned(door, ArrayTable(X, Y), RowMap())
+    assert weighed.weight == pytest.approx(len(Y), rel=1e-12)
 
 
 def test_factors_of_all_weights_and_alpha_cancel():

@@ -232,14 +232,14 @@ def test_persons_of_one_row_each_take_the_same_way_as_others(Estimator, monkeypa
     weighted, measure = [], SealedRows.measure
 
     def watched(self, query):
-        weighted.append(self._rows.public.weighted)
+        weighted.append((self._rows.public.weighted, self._rows.public.by_person))
         return measure(self, query)
 
     monkeypatch.setattr(SealedRows, "measure", watched)
-    for ids, expected in ((np.arange(len(Y)), {True}), (IDS, {True}), (None, {False})):
+    for ids in (np.arange(len(Y)), IDS, None):
         weighted.clear()
         report = made(Estimator).fit(FRAME, Y, groups=ids).privacy_spent_
-        assert set(weighted) == expected
+        assert set(weighted) == {(ids is not None, ids is not None)}  # batches hold whole persons
         assert report.unit == ("row" if ids is None else "person")
         assert report.limit == made(Estimator).fit(FRAME, Y).privacy_spent_.limit
 

@@ -25,6 +25,7 @@ from dpsk.model_selection.intervals import (
     votes_interval,
     votes_population_interval,
 )
+from dpsk.model_selection.score import Counted
 from dpsk.testing import check_twins
 
 ONE = 2**20
@@ -341,6 +342,12 @@ def test_intervals_hold_for_persons_of_many_sizes_whose_rows_hang_together(n, ep
         held[1] += low <= (right / sizes[kind]).mean() <= high
     assert (held >= confidence * trials - 3 * math.sqrt(confidence * error * trials)).all()
     assert np.mean(widths) < 2 * (math.sqrt(math.log(2 / error) / (2 * n)) + math.log(2 / error) / (epsilon * n))
+
+
+@pytest.mark.parametrize(("noisy", "accuracy"), [(-3, 0.0), (7, 0.7), (12, 1.0)])
+def test_a_noisy_sum_of_votes_is_cut_off_at_the_number_of_persons(noisy, accuracy):
+    one = 2**SHARE_BITS
+    assert Counted(noisy * one, n_rows=50, n_units=10, one=one, scale=one).accuracy == accuracy
 
 
 def test_weights_that_were_rounded_down_are_made_up_for():

@@ -21,6 +21,7 @@ from dpsk import (
     private_score,
 )
 from dpsk.data.persons import Persons, keys_of
+from dpsk.estimators.opening import open_table
 from dpsk.model_selection import TruncatedNegativeBinomial, runs, search
 from dpsk.testing import check_twins
 
@@ -121,6 +122,15 @@ def test_budgets_are_planned_for_the_number_of_persons(visits, monkeypatch):
     found = {(known.n_rows, known.unit, known.weighted) for known in planned}
     assert found == {(1, "person", True), (60, "person", True)}
     assert all(known.most_rows <= len(y) - known.n_rows + 1 for known in planned)
+
+
+def test_a_search_knows_of_persons_what_a_fit_knows_of_them(visits):
+    frame, y = visits
+    model, X = DPLogisticRegression(), frame[["a", "b", "c"]]
+    run, *_ = searching(model)._planned(grouped=True)
+    known = run.facts(model, X, 2, Persons.of(keys_of(frame["patient"])))
+    assert known == open_table(model, X, y, model, groups=frame["patient"]).facts
+    assert known.most_rows == len(y) - 79
 
 
 @pytest.mark.slow

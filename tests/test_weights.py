@@ -200,6 +200,27 @@ def test_every_storage_has_the_same_bits(name):
         assert np.array_equal(_whole(other.total(query)), _whole(expected))
 
 
+LONG = 20_000  # rows of one chunk: queries that work on some of them at a time do so more than once
+
+
+@pytest.mark.parametrize("name", [name for name, (_, o) in QUERIES.items() if o.keys() <= {"n_classes"}] + ["moments"])
+def test_rows_of_a_long_chunk_have_weights_of_their_own(name):
+    query, options = QUERIES[name]
+    (X, y, weights), n_classes = data(LONG), options.get("n_classes")
+    y = y if n_classes is None else np.arange(LONG) % n_classes
+    how = PLACED if name == "moments" else RowMap(n_classes)
+    long, short = (ArrayRows(X, y, how, weights, chunk_rows=rows) for rows in (LONG, 999))
+    assert np.array_equal(_whole(long.total(query)), _whole(short.total(query)))
+
+
+@pytest.mark.parametrize("name", [name for name, (_, options) in QUERIES.items() if options.get("make_rows") is raw])
+def test_raw_rows_have_the_same_weights_in_one_block_and_in_several(name):
+    query, (X, _, weights) = QUERIES[name][0], data(3000)
+    expected = RawRows(X, weights=weights).total(query)
+    for cut in (lambda X: [X[:1000], X[1000:]], lambda X: [sp.csr_matrix(X[:100]), sp.csr_matrix(X[100:])]):
+        assert np.array_equal(_whole(RawRows(*cut(X), weights=weights).total(query)), _whole(expected))
+
+
 def _whole(parts):
     return parts[0].astype(object) * ONE + parts[1].astype(object)
 
@@ -266,9 +287,9 @@ def test_a_weight_that_is_known_takes_the_place_of_the_number_of_units():
 
 
 def test_weights_are_products_rounded_down():
-    labels, how = np.array([-1.0, 1.0, 1.0, -1.0]), RowMap(class_shares=(0.3, 1.0), weight_bound=2.0)
+    labels, how = np.array([-1.0, 1.0, 1.0, -1.0]), RowMap(class_shares=(0.35, 1.0), weight_bound=2.0)
     steps = steps_of(labels, how, np.array([ONE, ONE // 3, ONE // 3, ONE // 3]), np.array([1.0, 5.0, 0.5, -1.0]))
-    exact = [Fraction(0.3) / 2, Fraction(ONE // 3, ONE), Fraction(ONE // 3, ONE) / 4, 0]
+    exact = [Fraction(0.35) / 2, Fraction(ONE // 3, ONE), Fraction(ONE // 3, ONE) / 4, 0]
     assert steps.tolist() == [math.floor(part * ONE) for part in exact]
     assert steps_of(labels, RowMap(), None, np.ones(4)) is None
     several = RowMap(n_classes=3, class_shares=(0.5, 1.0, 0.0))
@@ -326,6 +347,13 @@ def test_the_bits_of_weighted_sums_fit(name):
     bits = kept_bits(promised)
     assert promised.linf * 2.0**bits * 2.0**26 <= 2.0**62
     assert promised.linf * 2.0**bits >= 2.0 ** (SHARE_BITS - 1)
+
+
+@pytest.mark.parametrize("linf", [2.0**-3, 1.0, 3.0, 1000.5, 2.0**20 - 1, 2.0**20, 2.0**40])
+def test_as_few_bits_are_kept_as_let_one_row_move_an_entry_by_a_whole_weight(linf):
+    bits = kept_bits(Sensitivity(l1=linf, l2=linf, linf=linf))
+    assert bits == SHARE_BITS or linf * 2.0**bits >= ONE
+    assert bits == 0 or linf * 2.0 ** (bits - 1) < ONE
 
 
 def test_lower_parts_are_exact_in_floats():
