@@ -256,6 +256,11 @@ def test_rows_that_weigh_alike_weigh_their_number_whatever_the_noise(seed):
     assert weighed.weight == pytest.approx(len(Y), rel=1e-12)
 
 
+def test_all_rows_weigh_no_more_than_their_number_where_noise_is_all_there_is():
+    door = Door(Ledger(Budget(math.inf, 1e-6, GaussianDP(), 1e-6)), SeededBits(0), "zero-out")
+    assert Weighting(class_weight={0: 1.0, 1: 1.0}).learned(door, ArrayTable(X, Y), RowMap()).weight == len(Y)
+
+
 def test_factors_of_all_weights_and_alpha_cancel():
     """The objective is then multiplied as a whole, so its minimum is the same one."""
     models = [

@@ -12,6 +12,7 @@ from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, Row
 from dpsk.data.frame_tables import in_memory
 from dpsk.data.grid import SHARE_BITS, UNIT_BITS
 from dpsk.data.persons import Persons
+from dpsk.data.tables import StoredTable
 from dpsk.data.weights import (
     MOST_ROWS,
     ONE,
@@ -24,11 +25,13 @@ from dpsk.data.weights import (
     products,
     steps_of,
 )
+from dpsk.encodings.weighting import Weighed
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.mechanisms import Gaussian
 from dpsk.mechanisms.mechanism import Sensitivity
 from dpsk.mechanisms.randomness import SeededBits
-from dpsk.privacy import Budget, GaussianDP
+from dpsk.minimizers import PerturbedMinima
+from dpsk.privacy import Budget, GaussianDP, Sampling
 from dpsk.privacy.ledger import Ledger
 from dpsk.queries import (
     ArmijoGains,
@@ -219,6 +222,29 @@ def test_raw_rows_have_the_same_weights_in_one_block_and_in_several(name):
     expected = RawRows(X, weights=weights).total(query)
     for cut in (lambda X: [X[:1000], X[1000:]], lambda X: [sp.csr_matrix(X[:100]), sp.csr_matrix(X[100:])]):
         assert np.array_equal(_whole(RawRows(*cut(X), weights=weights).total(query)), _whole(expected))
+    some = np.arange(0, weights.n_units, 2)
+    expected = RawRows(X, weights=weights).subset(some).total(query)
+    parts = RawRows(*np.array_split(X, 20), weights=weights).subset(some)  # so many that they are joined
+    assert np.array_equal(_whole(parts.total(query)), _whole(expected))
+
+
+@pytest.mark.parametrize("made", [np.asarray, sp.csr_matrix])
+def test_rows_that_are_drawn_from_many_chunks_keep_their_weights(made):
+    """Short chunks are joined."""
+    (X, y, weights), query = data(3000), QUERIES["gradient"][0]
+    some = np.arange(0, weights.n_units, 2)
+    whole, parts = (ArrayRows(made(X), y, RowMap(), weights, chunk_rows=rows).subset(some) for rows in (3000, 100))
+    assert np.array_equal(_whole(parts.total(query)), _whole(whole.total(query)))
+
+
+def test_a_table_in_files_counts_its_raw_rows_by_persons():
+    X, y, weights = data(300)
+    table = StoredTable([X[:100], X[100:]], y)
+    table.persons = weights.persons
+    assert table.raw().persons is weights.persons
+    assert table.raw().n_rows == weights.n_units
+    expected = RawRows(X, weights=weights).total(RowNorms())
+    assert np.array_equal(_whole(table.raw().total(RowNorms())), _whole(expected))
 
 
 def _whole(parts):
@@ -284,6 +310,24 @@ def test_a_weight_that_is_known_takes_the_place_of_the_number_of_units():
     assert data_.n_units == weights.persons.n
     half = data_.batch(weights.persons.n // 2)
     assert half.n_rows == pytest.approx(12.5 * (weights.persons.n // 2) / weights.persons.n)
+    batch = data_.subsample(Sampling(0.25), [Gaussian(0.1)], "batch")
+    assert batch.n_rows == pytest.approx(12.5 * 0.25)
+
+
+def test_what_is_summed_over_units_has_the_penalty_of_what_rows_weigh():
+    how = RowMap()
+    assert Weighed(how).over(60) == Weighed(how)
+    assert Weighed(how, weight=30.0, multiple=2.0).over(60) == Weighed(how, multiple=4.0)
+
+
+@pytest.mark.parametrize("drawn", [False, True])
+def test_no_objective_is_perturbed_for_persons_or_for_some_of_them(drawn):
+    X, y, weights = data(300)
+    rows = ArrayRows(X, y, RowMap(), weights)
+    rows = rows.subset(np.arange(20)) if drawn else rows
+    minima = PerturbedMinima(Logistic(), rows.n_rows, rows.n_parameters, 1.0, 1.5, 30.0, 1.0, 0.1)
+    with pytest.raises(ValueError, match="proved where one row is protected"):
+        minima.check(rows)
 
 
 def test_weights_are_products_rounded_down():
