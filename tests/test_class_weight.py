@@ -17,6 +17,7 @@ from dpsk import (
     DPAGDLogisticRegression,
     DPGradientDescentClassifier,
     DPLogisticRegression,
+    DPSecondOrderClassifier,
     DPSGDClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
@@ -26,11 +27,13 @@ from dpsk import (
 from dpsk.data import ArrayTable, Door, RowMap
 from dpsk.data.weights import ONE
 from dpsk.encodings import Weighting, numeric
+from dpsk.encodings.standardization import SCALE_POWER, WEIGHTED_POWER
 from dpsk.encodings.weighting import SHARE
 from dpsk.mechanisms.randomness import SeededBits
 from dpsk.penalties import L2, Bounded, stable_step
 from dpsk.privacy import Budget, GaussianDP
 from dpsk.privacy.ledger import Ledger
+from dpsk.solvers.second_order import SecondOrder
 from dpsk.testing import check_twins
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
@@ -352,18 +355,20 @@ def test_a_class_that_nobody_has_gets_no_weight_beyond_what_noise_can_tell():
 @pytest.mark.parametrize("groups", [None, np.arange(len(Y)) // 3], ids=["rows", "persons"])
 def test_columns_are_standardised_by_units_and_not_by_what_rows_weigh(groups, monkeypatch):
     """With fewer than n rows' weight, means over n would be too small: encodings count units, each once."""
-    seen = []
+    seen, powers = [], []
     for name in ("find_ranges", "standardise"):
         whole = getattr(numeric, name)
 
         def spied(data, *args, whole=whole, **options):
             seen.append((data.n_rows, [chunk.weights for chunk in data._rows._chunks()]))
+            powers.append(options.get("power"))
             return whole(data, *args, **options)
 
         monkeypatch.setattr(numeric, name, spied)
     given = {"sample_weight": np.full(len(Y), 0.25), "groups": groups}
     DPLogisticRegression(class_weight="balanced", weight_bound=1.0, random_state=0).fit(X, Y, **given)
     assert len(seen) == 2
+    assert powers[1] == WEIGHTED_POWER < SCALE_POWER
     for n, weights in seen:
         if groups is None:
             assert (n, weights) == (len(Y), [None] * len(weights))
@@ -384,3 +389,16 @@ def test_rows_with_weights_have_the_same_bits_on_dask(weights):
         for X, y in ((rows, labels), (da.from_array(rows, chunks=(100, 3)), da.from_array(labels, chunks=100)))
     )
     np.testing.assert_array_equal(there.coef_, here.coef_)
+
+
+def test_a_certificate_is_about_a_mean_over_units(monkeypatch):
+    """The weight that was counted may be too small, and constants of a mean over it would be, too."""
+    counted, whole = [], SecondOrder.iterates
+
+    def spied(solver, data, objective):
+        counted.append((data.n_rows, data.n_units))
+        return whole(solver, data, objective)
+
+    monkeypatch.setattr(SecondOrder, "iterates", spied)
+    DPSecondOrderClassifier(class_weight={1: 10.0}, random_state=0).fit(X, Y)
+    assert counted == [(len(Y), len(Y))]

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 import dpsk.queries.hessian
-from dpsk.data import ArrayRows, Columns, Door, PrivateData, Query, RawRows, RowMap, StoredRows, schema_of
+from dpsk.data import ArrayRows, Columns, Door, NoisyQuery, PrivateData, Query, RawRows, RowMap, StoredRows, schema_of
 from dpsk.data.frame_tables import in_memory
 from dpsk.data.grid import SHARE_BITS, UNIT_BITS
 from dpsk.data.persons import Persons
@@ -31,7 +31,7 @@ from dpsk.mechanisms import Gaussian
 from dpsk.mechanisms.mechanism import Sensitivity
 from dpsk.mechanisms.randomness import SeededBits
 from dpsk.minimizers import PerturbedMinima
-from dpsk.privacy import Budget, GaussianDP, Sampling
+from dpsk.privacy import Budget, GaussianCost, GaussianDP, Sampling
 from dpsk.privacy.ledger import Ledger
 from dpsk.queries import (
     ArmijoGains,
@@ -308,6 +308,8 @@ def test_a_weight_that_is_known_takes_the_place_of_the_number_of_units():
     data_ = Door(ledger, SeededBits(0), "zero-out").open(ArrayRows(X, y, RowMap(), weights), weight=12.5)
     assert data_.n_rows == 12.5
     assert data_.n_units == weights.persons.n
+    assert data_.batch(weights.persons.n) is data_
+    assert data_.batch(weights.persons.n - 1) is not data_, "more than all rows weigh, and not all persons"
     half = data_.batch(weights.persons.n // 2)
     assert half.n_rows == pytest.approx(12.5 * (weights.persons.n // 2) / weights.persons.n)
     batch = data_.subsample(Sampling(0.25), [Gaussian(0.1)], "batch")
@@ -447,3 +449,21 @@ def test_some_persons_are_still_persons():
         with pytest.raises(ValueError, match="chosen before"):  # by rows, persons would be split
             some.subset(np.arange(3))
     assert not ArrayRows(X, y, RowMap(), Weights(weights.steps)).public.by_person
+
+
+class Unasked(NoisyQuery):
+    """A release that says nothing of weights."""
+
+    label, adjacency = "unasked", "zero-out"
+    cost = GaussianCost(0.1)
+
+    def check(self, rows):
+        raise AssertionError("it has to be refused before")
+
+    def __call__(self, rows, bits):
+        raise AssertionError("it has to be refused before")
+
+
+def test_a_release_with_noise_inside_that_does_not_speak_of_weights_is_refused():
+    with pytest.raises(TypeError, match="persons, class_weight and sample_weight"):
+        private(*data(20)).draw(Unasked())
