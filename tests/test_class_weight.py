@@ -212,6 +212,8 @@ LONG = {
 }
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @each(LONG)
 @pytest.mark.parametrize("class_weight", [None, {1: 10.0}, {0: 0.01, 1: 0.1}, "balanced"], ids=str)
 def test_alpha_means_what_it_does_without_weights(Estimator, class_weight):
@@ -331,6 +333,8 @@ def test_balanced_weights_of_several_classes_are_near_those_of_the_rows():
     assert recall_score(labels, model.predict(data), labels=["c"], average="macro") > 0.7
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["gradient-descent", "adaptive-gradient"])
 @pytest.mark.parametrize("class_weight", [{1: 100.0}, "balanced"], ids=str)
 def test_weights_of_classes_show_nothing_of_one_row(solver, class_weight):

@@ -169,6 +169,8 @@ def worst_of_group(discovery, shift, size, most=None):
     return -math.expm1(discovery.columns * hidden)
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize("failure", [0.4, 1e-3, 1e-9])
 @pytest.mark.parametrize("shift", [1e-3, 0.1, 0.5, 3.0])
 @pytest.mark.parametrize(("size", "most"), [(2, 2), (2, 3), (3, 2)])

@@ -431,6 +431,7 @@ def test_cross_validation_by_persons(routing):
 SIZES = np.tile([1, 2, 60], 7)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @each_of_persons
 @pytest.mark.parametrize(

@@ -189,6 +189,8 @@ LONG = {
 }
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @each(LONG)
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 def test_alpha_means_what_it_does_without_weights(Estimator, class_weight):
@@ -253,6 +255,8 @@ def test_a_weight_that_underflows_is_no_error(weight):
         fitted(DPLogisticRegression, weights, weight_bound=5.0, class_weight="balanced")
 
 
+@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "Estimator", [DPLogisticRegression, DPAGDLogisticRegression, DPSGDClassifier, DPTabularClassifier]
 )

@@ -98,6 +98,7 @@ def test_one_person_of_a_thousand_rows_moves_the_sum_by_one_vote_at_most():
     assert moved(1099) == pytest.approx(1000), "without ids, a person is a thousand votes"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_noise_on_votes_is_that_of_one_person():
     """Kolmogorov-Smirnov at error probability 1e-6; a third of the noise, or three times as much, fails."""
