@@ -38,6 +38,13 @@ OF_PERSONS = [Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator no
 """Estimators that protect persons: all that are proved for them."""
 SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
 """Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
+LONG = {
+    DPLogisticRegression: {"standardize": None, "solver": "gradient-descent"},
+    DPGradientDescentClassifier: {"standardize": None},
+    NoisyDescentClassifier: {"steps": 1_500, "gradient_clip": 3.0},
+    DPSGDClassifier: {"steps": 2_000, "gradient_clip": 3.0},
+}
+"""Parameters of a fit in which as much is learned as can be, where noise hardly matters."""
 
 
 def each(estimators):

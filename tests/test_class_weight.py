@@ -6,8 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from contract import Untouchable, each, each_estimator
-from noisy_descent_classifier import NoisyDescentClassifier
+from contract import LONG, Untouchable, each, each_estimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, recall_score
 from sklearn.preprocessing import MinMaxScaler
@@ -15,7 +14,6 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from dpsk import (
     DPAGDLogisticRegression,
-    DPGradientDescentClassifier,
     DPLogisticRegression,
     DPSecondOrderClassifier,
     DPSGDClassifier,
@@ -204,12 +202,6 @@ def weighed_objective(coef, intercept, X, y, alpha, weights):
 
 
 ALPHA = 3e-3
-LONG = {
-    DPLogisticRegression: {"standardize": None, "solver": "gradient-descent"},
-    DPGradientDescentClassifier: {"standardize": None},
-    NoisyDescentClassifier: {"steps": 1_500, "gradient_clip": 3.0},
-    DPSGDClassifier: {"steps": 2_000, "gradient_clip": 3.0},
-}
 
 
 @pytest.mark.thorough

@@ -6,13 +6,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from contract import PURE, SHORT, Untouchable, each, each_estimator
-from noisy_descent_classifier import NoisyDescentClassifier
+from contract import LONG, PURE, SHORT, Untouchable, each, each_estimator
 from sklearn.linear_model import LogisticRegression
 
 from dpsk import (
     DPAGDLogisticRegression,
-    DPGradientDescentClassifier,
     DPLogisticRegression,
     DPSGDClassifier,
     DPTabularClassifier,
@@ -181,12 +179,6 @@ def test_a_row_twice_is_a_weight_of_2_but_for_the_number_of_rows():
 
 
 ALPHA = 3e-3
-LONG = {
-    DPLogisticRegression: {"standardize": None, "solver": "gradient-descent"},
-    DPGradientDescentClassifier: {"standardize": None},
-    NoisyDescentClassifier: {"steps": 1_500, "gradient_clip": 3.0},
-    DPSGDClassifier: {"steps": 2_000, "gradient_clip": 3.0},
-}
 
 
 @pytest.mark.thorough

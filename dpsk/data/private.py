@@ -187,7 +187,7 @@ class SealedRows(ABC):
 
     @property
     def n_rows(self) -> float:
-        """The number of rows that a sum is over, or of persons, or what all rows weigh together, as far as is known."""
+        """What means divide by: the number of rows, or of persons, or a released estimate of what all rows weigh."""
         return self._rows.n_rows
 
     @property
@@ -297,7 +297,7 @@ class PrivateData(SealedRows):
 
     @property
     def n_rows(self) -> float:
-        """The number of rows that a sum is over, or of persons, or what all rows weigh together, as far as is known."""
+        """What means divide by: the number of rows, or of persons, or a released estimate of what all rows weigh."""
         return self._weight
 
     @property

@@ -230,7 +230,7 @@ class Chunk:
         return total
 
     def weighed(self, residuals: Floats) -> Integers:
-        """Return the same with each row times its weight, in two parts; or that without weights, if there are none."""
+        """Return :meth:`total` with each row times its weight, in two parts; plainly if rows have no weights."""
         if self.weights is None:
             return self.total(residuals)
         if len(self) > MOST_ROWS:

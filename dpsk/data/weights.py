@@ -98,7 +98,10 @@ def counts(bins: Integers, weights: Floats | None, n_bins: int, bits: int = 0) -
 
 
 def kept_bits(sensitivity: Sensitivity) -> int:
-    """Return how many bits finer than a query's grid its weighted sum is: one row moves an entry by 2^20 or more."""
+    """Return by how many bits the grid of a weighted sum is finer than that of its query.
+
+    They are so many that one row can move an entry by 2^20 steps or more. Then rounding the sum hardly matters.
+    """
     if not math.isfinite(sensitivity.linf):
         return 0
     return min(SHARE_BITS, max(0, SHARE_BITS - math.floor(math.log2(sensitivity.linf))))
