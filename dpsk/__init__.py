@@ -16,6 +16,7 @@ from .estimators import (
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
 )
+from .evaluation import private_evaluation
 from .model_selection import PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
@@ -24,5 +25,6 @@ __all__ = [
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
     "DPTabularClassifier", "Date", "EffectsDisplay", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateSearchCV", "Text", "private_score", "search_cost",
+    "PrivacySpent", "PrivateSearchCV", "Text", "private_evaluation",
+    "private_score", "search_cost",
 ]  # fmt: skip

@@ -36,6 +36,7 @@ ROOMS = [
     "_sklearn_compat",
     "estimators",
     "model_selection",
+    "evaluation",
     "testing",
     "budget_command",
     "__main__",

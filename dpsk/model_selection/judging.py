@@ -92,61 +92,99 @@ def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
     Entry i is a function of the estimator, of row i and of its label, provided that what the estimator returns for one
     row does not depend on the rows it has seen before. A row that is refused alone is wrong.
     """
+    predicted, known = answers(estimator, X, "predict", len(true))
     with silence():
-        predicted, known = _predictions(estimator, X)
-        if len(predicted) != len(true):
-            raise ValueError(f"X has {len(predicted)} rows and y {len(true)} labels: one label per row is needed")
-        return known & _equal(predicted, true)
+        return known & equal(predicted, true)
 
 
-def _predictions(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the predicted labels, and which rows have one."""
+def answers(
+    estimator: Any, X: Any, method: str, n: int, width: int | None = None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return what a method of the estimator says of each of ``n`` rows, and which rows it does not refuse.
+
+    It predicts a label, or says so many numbers of a row (``width``).
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 13.2)
+    Entry i is a function of the estimator and of row i, provided that what the estimator returns for one row does not
+    depend on the rows it has seen before.
+    """
+    with silence():
+        said, known = _answers(estimator, X, method, width)
+    if len(said) != n:
+        raise ValueError(f"X has {len(said)} rows and y {n} labels: one label per row is needed")
+    return said, known
+
+
+def _answers(estimator: Any, X: Any, method: str, width: int | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the answers, and which rows have one."""
     if is_dask(X):
         require_table(X)
         _require_columns(estimator, columns_of(X))
         if isinstance(estimator, PrivateClassifier):
             estimator = for_travel(estimator)
-        pairs = np.asarray(map_rows(partial(_pairs, estimator), X, 2, np.dtype(object)))
-        return pairs[:, 0], pairs[:, 1].astype(bool)
+        pairs = np.asarray(map_rows(partial(_pairs, estimator, method, width), X, 2, np.dtype(object)))
+        return _unpacked(list(pairs[:, 0]), width), pairs[:, 1].astype(bool)
     if isinstance(X, Chunks):
-        blocks = [_predictions(estimator, block) for block, _ in X]
+        blocks = [_answers(estimator, block, method, width) for block, _ in X]
         if not blocks:
             raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
-        labels, known = zip(*blocks, strict=True)
-        return labels_of([label for block in labels for label in block]), np.concatenate(known)
-    return _in_memory(estimator, X)
+        said, known = zip(*blocks, strict=True)
+        return _unpacked([answer for block in said for answer in block], width), np.concatenate(known)
+    return _in_memory(estimator, X, method, width)
 
 
-def _in_memory(estimator: Any, X: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _unpacked(said: list[Any], width: int | None) -> NDArray[Any]:
+    """Return answers as an array: labels as they are, or a line of numbers for each row, NaN where there is none."""
+    if width is None:
+        return labels_of(said)
+    nothing = np.full(width, np.nan)
+    return np.array([nothing if answer is None else answer for answer in said], dtype=np.float64).reshape(-1, width)
+
+
+def _in_memory(estimator: Any, X: Any, method: str, width: int | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     _require_columns(estimator, X)
     n = n_rows_of(X)
-    X = rows_of(X, slice(None)) if sp.issparse(X) else np.ascontiguousarray(X) if type(X) is np.ndarray else X
+    X = _by_rows(X)
     of_dpsk = isinstance(estimator, PrivateClassifier)  # it writes into nothing, and reads lists number by number
     told = _OF_THE_USER if _is_fitted(estimator) else (*_OF_THE_USER, NotFittedError)
 
-    def predict(start: int, stop: int) -> NDArray[Any]:
+    def ask(start: int, stop: int) -> NDArray[Any]:
         rows = rows_of(X, slice(start, stop))
-        labels = np.asarray(estimator.predict(rows if of_dpsk else copy.deepcopy(rows)))  # steps may write into rows
-        if labels.shape != (stop - start,):
-            raise ValueError("one label per row is needed")
-        return labels
+        rows = rows if of_dpsk else copy.deepcopy(rows)  # steps may write into rows
+        said = np.asarray(getattr(estimator, method)(rows))
+        if width == 1 and said.ndim == 1:
+            said = said[:, None]
+        if said.shape != ((stop - start,) if width is None else (stop - start, width)):
+            raise ValueError("one answer per row is needed")
+        return said if width is None else said.astype(np.float64)
 
     # rows of a list decide together what type their numbers have
     together = judges_rows_alone(estimator) and (of_dpsk or hasattr(X, "shape"))
     parts = [(0, n)] if together else [(i, i + 1) for i in range(n)]
-    found = [piece for start, stop in parts for piece in _accepted(predict, start, stop, told)]
-    return _put_together(found, n)
+    found = [piece for start, stop in parts for piece in _accepted(ask, start, stop, told)]
+    return _put_together(found, n, width)
 
 
-def _put_together(found: list[tuple[int, NDArray[Any]]], n: int) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the labels of ``n`` rows, and which rows have one, from labels of some rows from a first one on."""
+def _by_rows(X: Any) -> Any:
+    """Return a table that rows are taken from quickly."""
+    if sp.issparse(X):
+        return rows_of(X, slice(None))
+    return np.ascontiguousarray(X) if type(X) is np.ndarray else X
+
+
+def _put_together(
+    found: list[tuple[int, NDArray[Any]]], n: int, width: int | None
+) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return the answers of ``n`` rows, and which rows have one, from those of some rows from a first one on."""
     if len(found) == 1 and len(found[0][1]) == n:
         return found[0][1], np.ones(n, dtype=bool)
-    predicted, known = np.empty(n, dtype=object), np.zeros(n, dtype=bool)
-    for start, labels in found:
-        for row, label in enumerate(labels, start):  # one by one, as they are: slices of dates would become integers
-            predicted[row], known[row] = label, True
-    return predicted, known
+    said, known = np.empty(n, dtype=object), np.zeros(n, dtype=bool)
+    for start, answers_of_some in found:
+        for row, answer in enumerate(answers_of_some, start):  # one by one: slices of dates would become integers
+            said[row], known[row] = answer, True
+    return (said if width is None else _unpacked(list(said), width)), known
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -201,12 +239,12 @@ def _require_its_columns(columns: ColumnTransformer, X: Any) -> None:
         raise ValueError(f"X lacks columns that the estimator was fitted on: {missing}")
 
 
-def _pairs(estimator: Any, block: Any) -> NDArray[Any]:
+def _pairs(estimator: Any, method: str, width: int | None, block: Any) -> NDArray[Any]:
     pairs = np.empty((n_rows_of(block), 2), dtype=object)
     if len(pairs):
         with silence():
-            predicted, known = _predictions(estimator, block)
-            pairs[:, 0], pairs[:, 1] = labels_of(list(predicted)), known
+            said, known = _answers(estimator, block, method, width)
+            pairs[:, 0], pairs[:, 1] = labels_of(list(said)), known
     return pairs
 
 
@@ -232,7 +270,7 @@ def _accepted(
         yield start, done
 
 
-def _equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
+def equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where two labels are equal, pair by pair."""
     kinds = {"number" if labels.dtype.kind in "biuf" else labels.dtype.kind for labels in (predicted, true)}
     if kinds in ({"number"}, {"U"}, {"S"}):

@@ -137,7 +137,7 @@ def private_score(
     >>> score.interval[0] <= score.accuracy <= score.interval[1]
     True
     """
-    _require_possible(estimator, confidence, adjacency)
+    require_possible("private_score", estimator, confidence, adjacency)
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     voters, promise = Voters.of(estimator, X, groups, group_column), {"adjacency": adjacency, "ledger": ledger}
@@ -145,13 +145,13 @@ def private_score(
     return counted.score(confidence, spent)
 
 
-def _require_possible(estimator: Any, confidence: Any, adjacency: Any) -> None:
+def require_possible(caller: str, estimator: Any, confidence: Any, adjacency: Any) -> None:
     """Raise ValueError for mistakes that show before the rows are there."""
     if not isinstance(confidence, float) or not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence!r} must be a number between 0 and 1")
     Adjacency(adjacency)  # or its error
     if isinstance(estimator, type) or (isinstance(estimator, BaseEstimator) and not is_classifier(estimator)):
-        raise ValueError("private_score takes a fitted classifier: only classifiers have an accuracy")
+        raise ValueError(f"{caller} takes a fitted classifier: only classifiers have an accuracy")
 
 
 @dataclass(frozen=True)
@@ -195,10 +195,7 @@ def released_successes(
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     promise: Any = {"label": "private_score", "adjacency": adjacency, "private": bits.private, "unit": voters.unit}
     with set_aside(ledger, budget, **promise) as filtered:
-        if y is None:
-            raise ValueError("y is None: a score needs one label per row of X, also where X is Chunks")
-        true = labels_of(y)
-        _require_scorable(estimator, X, true)
+        true = labels_to_score("private_score", estimator, X, y)
         shown, persons_of = voters.apart(X)
         right = correct(estimator, shown, true).astype(np.float64)
         persons = persons_of(len(true))
@@ -211,10 +208,13 @@ def released_successes(
     return Counted(noisy, len(true), data.n_units, one, scale), data.report()
 
 
-def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
-    """Raise ValueError for mistakes that do not depend on values: the model, numbers of rows, types of labels."""
+def labels_to_score(caller: str, estimator: Any, X: Any, given: Any) -> NDArray[Any]:
+    """Return labels; raise ValueError for mistakes that no value decides: the model, numbers of rows, types."""
+    if given is None:
+        raise ValueError("y is None: a score needs one label per row of X, also where X is Chunks")
+    y = labels_of(given)
     if not callable(getattr(estimator, "predict", None)):
-        raise ValueError(f"private_score takes a fitted classifier: {type(estimator).__name__} cannot predict")
+        raise ValueError(f"{caller} takes a fitted classifier: {type(estimator).__name__} cannot predict")
     n = None if is_dask(X) or isinstance(X, Chunks) else n_rows_of(X)
     if y.ndim != 1 or not len(y) or n not in (None, len(y)):
         raise ValueError(f"X has {n} rows and y the shape {y.shape}: one label per row is needed, and at least one row")
@@ -224,6 +224,7 @@ def _require_scorable(estimator: Any, X: Any, y: NDArray[Any]) -> None:
             f"the labels in y are {_KINDS[y.dtype.kind]}, and those that the estimator was fitted on are not: are they "
             "coded differently?"
         )
+    return y
 
 
 _KINDS = {**dict.fromkeys("US", "text"), **dict.fromkeys("biuf", "numbers")}

@@ -6,9 +6,9 @@ from .hessian import HessianSum
 from .histograms import Magnitudes, Positions, RowNorms, Successes
 from .line import LossesAlong
 from .moments import Moments
-from .outcomes import ClassCounts, Outcomes
+from .outcomes import CellCounts, ClassCounts, Outcomes
 
 __all__ = [
-    "ArmijoGains", "ClassCounts", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments", "Outcomes",
-    "Positions", "RowNorms", "Successes",
+    "ArmijoGains", "CellCounts", "ClassCounts", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments",
+    "Outcomes", "Positions", "RowNorms", "Successes",
 ]  # fmt: skip

@@ -1,10 +1,10 @@
-"""Counts of rows by label, and by score and label: what classes weigh, and what probabilities are corrected with."""
+"""Counts of rows by label, by score and label, and by cell: class weights, calibration, evaluation."""
 
 import numpy as np
 
 from ..data.grid import weights_on_grid
 from ..data.private import Query
-from ..data.rows import Chunk
+from ..data.rows import Chunk, RawChunk
 from ..data.weights import counts
 from ..elementwise import exp, log
 from ..losses import sum_of_classes
@@ -75,6 +75,33 @@ class Outcomes(Query):
         cell = np.searchsorted(self.edges[1:-1], scores, side="right")
         cells = counts(line * n_cells + cell, chunk.weights, 2 * n_cells, _BITS)
         return cells.reshape(*cells.shape[:-1], 2, n_cells)
+
+
+class CellCounts(Query):
+    """Counts of rows by a cell that was found beforehand: each row has one entry, the number of its cell.
+
+    Numbers begin at 1, because entries that are 0 are not stored.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.15)
+    A leaving row lowers one count by 1, a replaced row moves 1 from one cell to another.
+    """
+
+    weighed = True
+    unit = 2.0**-_BITS
+
+    def __init__(self, n_cells: int, label: str) -> None:
+        self.n_cells, self.label = n_cells, label
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        return _of_one_cell(adjacency)
+
+    def __call__(self, chunk: RawChunk) -> Integers:
+        if not isinstance(chunk, RawChunk) or chunk.n_features != 1 or (chunk.counts != 1).any():
+            raise ValueError(f"{self.label} are counted of one column, with the number of a cell in each row")
+        cells = np.clip(chunk.values.astype(np.int64) - 1, 0, self.n_cells - 1)
+        return counts(cells, chunk.weights, self.n_cells, _BITS)
 
 
 def _of_one_cell(adjacency: str) -> Sensitivity:

@@ -1,0 +1,87 @@
+"""One release from held-out rows, and all metrics of a classifier from it."""
+
+from typing import Any
+
+from ..data import Door
+from ..mechanisms import bits_for
+from ..model_selection.score import labels_to_score, require_possible
+from ..model_selection.voters import Voters
+from ..privacy import Budget
+from ..privacy.durable.store import set_aside
+from ..privacy.report import warn_not_private
+from .opinions import Asked, opinions
+from .release import Released, Releases, release, require_shares
+from .results import BinaryEvaluation, MulticlassEvaluation, PrivateEvaluation
+
+
+def private_evaluation(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    positive: Any = None,
+    accuracy_share: float = 0.6,
+    confidence: float = 0.95,
+    groups: Any = None,
+    group_column: str | None = None,
+    adjacency: str = "zero-out",
+    ledger: Any = None,
+    random_state: int | None = None,
+) -> PrivateEvaluation:
+    """Return all usual metrics of a fitted classifier on held-out private rows, from one release that is paid for.
+
+    Formal guarantees
+    -----------------
+    (docs/guarantees.md, 13.2 and 13.5)
+    epsilon-differential privacy (delta = 0) for rows, or with ids for persons, of whom each counts once. Rows are
+    counted by label, prediction and score, with discrete Laplace noise; everything else follows from these counts. A
+    row that the estimator refuses is predicted wrongly; no error, warning or refund tells of it.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        With ``predict_proba`` or ``decision_function``.
+    X, y, epsilon, confidence, groups, group_column, adjacency, ledger, random_state
+        As for :func:`~dpsk.private_score`, but that the noise is twice as large with ``adjacency="replace"``.
+    positive : label or None, default=None
+        The class that is set against all others. None: the second of two; of several classes, all are judged together.
+    accuracy_share : float, default=0.6
+        The part of epsilon for the count of right predictions. A smaller one makes all other numbers more precise.
+
+    Returns
+    -------
+    BinaryEvaluation or MulticlassEvaluation
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from dpsk import DPLogisticRegression, private_evaluation
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = DPLogisticRegression(epsilon=4.0).fit(X[:400], y[:400])
+    >>> evaluation = private_evaluation(model, X[400:], y[400:], epsilon=1.0)
+    >>> evaluation.privacy_spent.epsilon
+    1.0
+    """
+    require_possible("private_evaluation", estimator, confidence, adjacency)
+    asked, budget, bits = Asked.of(estimator, positive), Budget.of(epsilon, 0.0), bits_for(random_state)
+    require_shares(budget, accuracy_share, adjacency)
+    warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
+    voters = Voters.of(estimator, X, groups, group_column)
+    promise: Any = {"adjacency": adjacency, "private": bits.private, "unit": voters.unit}
+    with set_aside(ledger, budget, label="private_evaluation", **promise) as reserved:
+        door = Door(reserved, bits, adjacency)
+        released = _released(door, estimator, X, y, voters, asked, accuracy_share)
+    kind = MulticlassEvaluation if asked.positive is None else BinaryEvaluation
+    return kind(released, confidence, door.report())
+
+
+def _released(
+    door: Door, estimator: Any, X: Any, y: Any, voters: Voters, asked: Asked, accuracy_share: float
+) -> Released:
+    """Judge the rows, and buy all levels with the budget of the door."""
+    true = labels_to_score("private_evaluation", estimator, X, y)
+    shown, persons_of = voters.apart(X)
+    seen = opinions(estimator, shown, true, asked)
+    buy = Releases(door, persons_of(len(true)), len(true))
+    return release(buy, seen, asked, accuracy_share)
