@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..elementwise import log
 from ..estimators.classifier import PrivateClassifier
 from ..mechanisms.samplers import Floats, Integers
-from ..model_selection.judging import answers, equal, is_search, silence
+from ..model_selection.judging import answers, equal, is_search, predicts_as_dpsk, silence
 
 LARGEST = 36.0  # log-odds: a probability of 1 - 2^-52
 
@@ -82,10 +82,12 @@ class Asked:
 
 
 def _number_of(positive: Any, classes: NDArray[Any]) -> int:
-    found = np.flatnonzero(equal(np.array([positive] * len(classes)), classes))
-    if len(found) != 1:
-        raise ValueError(f"positive={positive!r} must be one of the labels {list(classes)}")
-    return int(found[0])
+    given = np.empty(1, dtype=object)
+    given[0] = positive
+    number = int(_codes(given, classes)[0])
+    if number < 0:
+        raise ValueError(f"positive={positive!r} must be one of the labels {classes.tolist()}")
+    return number
 
 
 def _cuts_at_zero(model: Any) -> bool:
@@ -97,7 +99,7 @@ def _cuts_at_zero(model: Any) -> bool:
             model = model.best_estimator_
         else:
             return False
-    return bool(type(model).predict is PrivateClassifier.predict)
+    return type(model).predict is PrivateClassifier.predict and predicts_as_dpsk(model)
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,10 @@ def opinions(model: Any, X: Any, labels: NDArray[Any], asked: Asked) -> Opinions
     (docs/guarantees.md, 13.2 and 13.5)
     Entry i is a function of the model, of row i and of its label.
     """
-    n = len(labels)
-    guesses, known = answers(model, X, "predict", n)
-    sure, sure_known = answers(model, X, asked.method, n, asked.width)
+    (guesses, sure), known = answers(model, X, len(labels), {"predict": None, asked.method: asked.width})
     with silence():
         true, predicted = _codes(labels, asked.classes), _codes(guesses, asked.classes)
-        refused = ~known | ~sure_known | ~np.isfinite(sure).all(axis=1) | (predicted < 0) | (true < 0)
+        refused = ~known | ~np.isfinite(sure).all(axis=1) | (predicted < 0) | (true < 0)
         true, sure = np.maximum(true, 0), np.where(refused[:, None], 0.0, sure)
         if asked.positive is None:
             return _of_winner(true, predicted, sure, refused)
@@ -171,7 +171,7 @@ def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
     codes = np.full(len(labels), -1, dtype=np.int64)
     for k, label in enumerate(classes):
         same = np.empty(len(labels), dtype=classes.dtype)
-        same[:] = label
+        same.fill(label)
         codes[equal(labels, same)] = k
     return codes
 

@@ -6,10 +6,10 @@ exact fact about this row that nobody paid for. So a refused row counts as a wro
 
 import copy
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +40,9 @@ _ROW_BY_ROW = (
     preprocessing.StandardScaler,
 )
 """Steps whose ``transform`` works on each entry by itself, so that a row has the same bits in any company."""
+
+_PREDICTING = ("predict", "decision_function", "predict_proba", "_log_odds")
+"""What a classifier is asked about private rows."""
 
 _OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
@@ -75,6 +78,8 @@ def labels_of(y: Any) -> NDArray[Any]:
     """
     if is_dask(y):
         y = y.compute()
+    if hasattr(y, "to_pylist"):  # of pyarrow, where a missing label decides the type of the array
+        y = y.to_pylist()
     if isinstance(getattr(y, "dtype", None), np.dtype) or (hasattr(y, "__array__") and not hasattr(y, "dtype")):
         return np.asarray(y)
     labels = np.empty(len(y), dtype=object)
@@ -92,17 +97,22 @@ def correct(estimator: Any, X: Any, true: NDArray[Any]) -> NDArray[np.bool_]:
     Entry i is a function of the estimator, of row i and of its label, provided that what the estimator returns for one
     row does not depend on the rows it has seen before. A row that is refused alone is wrong.
     """
-    predicted, known = answers(estimator, X, "predict", len(true))
+    (predicted,), known = answers(estimator, X, len(true), {"predict": None})
     with silence():
         return known & equal(predicted, true)
 
 
-def answers(
-    estimator: Any, X: Any, method: str, n: int, width: int | None = None
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return what a method of the estimator says of each of ``n`` rows, and which rows it does not refuse.
+Questions: TypeAlias = Mapping[str, int | None]
+"""Methods of a model, and how many numbers each says of a row; None: it says a label."""
 
-    It predicts a label, or says so many numbers of a row (``width``).
+Answers: TypeAlias = tuple[list[NDArray[Any]], NDArray[np.bool_]]
+"""An array for each question, with an entry for each row, and which rows the model does not refuse."""
+
+
+def answers(estimator: Any, X: Any, n: int, questions: Questions) -> Answers:
+    """Return what the estimator says of each of ``n`` rows, and which rows it does not refuse.
+
+    A row is refused if any method refuses it. Rows are read once, so all answers about a row are about the same one.
 
     Formal guarantee
     ----------------
@@ -111,60 +121,75 @@ def answers(
     depend on the rows it has seen before.
     """
     with silence():
-        said, known = _answers(estimator, X, method, width)
-    if len(said) != n:
-        raise ValueError(f"X has {len(said)} rows and y {n} labels: one label per row is needed")
+        said, known = _answers(estimator, X, questions)
+    if len(known) != n:
+        raise ValueError(f"X has {len(known)} rows and y {n} labels: one label per row is needed")
     return said, known
 
 
-def _answers(estimator: Any, X: Any, method: str, width: int | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the answers, and which rows have one."""
+def _answers(estimator: Any, X: Any, questions: Questions) -> Answers:
+    """Return the answers, and which rows have them."""
     if is_dask(X):
         require_table(X)
         _require_columns(estimator, columns_of(X))
         if isinstance(estimator, PrivateClassifier):
             estimator = for_travel(estimator)
-        pairs = np.asarray(map_rows(partial(_pairs, estimator, method, width), X, 2, np.dtype(object)))
-        return _unpacked(list(pairs[:, 0]), width), pairs[:, 1].astype(bool)
+        of_block = partial(_entries, estimator, questions)
+        *said, known = np.asarray(map_rows(of_block, X, len(questions) + 1, np.dtype(object))).T
+        return _unpacked(said, questions), known.astype(bool)
     if isinstance(X, Chunks):
-        blocks = [_answers(estimator, block, method, width) for block, _ in X]
+        blocks = [_answers(estimator, block, questions) for block, _ in X]
         if not blocks:
             raise ValueError("the function given to Chunks returned no rows: it must make them anew in every call")
-        said, known = zip(*blocks, strict=True)
-        return _unpacked([answer for block in said for answer in block], width), np.concatenate(known)
-    return _in_memory(estimator, X, method, width)
+        parts, known = zip(*blocks, strict=True)
+        said = [[answer for block in blocks for answer in block] for blocks in zip(*parts, strict=True)]
+        return _unpacked(said, questions), np.concatenate(known)
+    return _in_memory(estimator, X, questions)
 
 
-def _unpacked(said: list[Any], width: int | None) -> NDArray[Any]:
-    """Return answers as an array: labels as they are, or a line of numbers for each row, NaN where there is none."""
-    if width is None:
-        return labels_of(said)
+def _unpacked(said: Iterable[Any], questions: Questions) -> list[NDArray[Any]]:
+    """Return answers as arrays: labels as they are, or a line of numbers for each row, NaN where there is none."""
+    return [
+        labels_of(list(of_rows)) if width is None else _lines(of_rows, width)
+        for of_rows, width in zip(said, questions.values(), strict=True)
+    ]
+
+
+def _lines(of_rows: Iterable[Any], width: int) -> NDArray[Any]:
     nothing = np.full(width, np.nan)
-    return np.array([nothing if answer is None else answer for answer in said], dtype=np.float64).reshape(-1, width)
+    return np.array([nothing if line is None else line for line in of_rows], dtype=np.float64).reshape(-1, width)
 
 
-def _in_memory(estimator: Any, X: Any, method: str, width: int | None) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _in_memory(estimator: Any, X: Any, questions: Questions) -> Answers:
     _require_columns(estimator, X)
     n = n_rows_of(X)
     X = _by_rows(X)
     of_dpsk = isinstance(estimator, PrivateClassifier)  # it writes into nothing, and reads lists number by number
     told = _OF_THE_USER if _is_fitted(estimator) else (*_OF_THE_USER, NotFittedError)
 
-    def ask(start: int, stop: int) -> NDArray[Any]:
+    def ask(start: int, stop: int) -> list[NDArray[Any]]:
         rows = rows_of(X, slice(start, stop))
-        rows = rows if of_dpsk else copy.deepcopy(rows)  # steps may write into rows
-        said = np.asarray(getattr(estimator, method)(rows))
-        if width == 1 and said.ndim == 1:
-            said = said[:, None]
-        if said.shape != ((stop - start,) if width is None else (stop - start, width)):
-            raise ValueError("one answer per row is needed")
-        return said if width is None else said.astype(np.float64)
+        said = []
+        for method, width in questions.items():
+            given = rows if of_dpsk else copy.deepcopy(rows)  # steps may write into rows
+            said.append(_checked(getattr(estimator, method)(given), stop - start, width))
+        return said
 
     # rows of a list decide together what type their numbers have
     together = judges_rows_alone(estimator) and (of_dpsk or hasattr(X, "shape"))
     parts = [(0, n)] if together else [(i, i + 1) for i in range(n)]
     found = [piece for start, stop in parts for piece in _accepted(ask, start, stop, told)]
-    return _put_together(found, n, width)
+    return _put_together(found, n, questions)
+
+
+def _checked(said: Any, n: int, width: int | None) -> NDArray[Any]:
+    """Return the answers of a method for ``n`` rows as an array; raise ValueError if they are not one for each."""
+    answers_of_some: NDArray[Any] = np.asarray(said)
+    if width == 1 and answers_of_some.ndim == 1:
+        answers_of_some = answers_of_some[:, None]
+    if answers_of_some.shape != ((n,) if width is None else (n, width)):
+        raise ValueError("one answer per row is needed")
+    return answers_of_some if width is None else answers_of_some.astype(np.float64)
 
 
 def _by_rows(X: Any) -> Any:
@@ -174,17 +199,16 @@ def _by_rows(X: Any) -> Any:
     return np.ascontiguousarray(X) if type(X) is np.ndarray else X
 
 
-def _put_together(
-    found: list[tuple[int, NDArray[Any]]], n: int, width: int | None
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return the answers of ``n`` rows, and which rows have one, from those of some rows from a first one on."""
-    if len(found) == 1 and len(found[0][1]) == n:
+def _put_together(found: list[tuple[int, list[NDArray[Any]]]], n: int, questions: Questions) -> Answers:
+    """Return the answers of ``n`` rows, and which rows have them, from those of some rows from a first one on."""
+    if len(found) == 1 and len(found[0][1][0]) == n:
         return found[0][1], np.ones(n, dtype=bool)
-    said, known = np.empty(n, dtype=object), np.zeros(n, dtype=bool)
+    said, known = np.empty((len(questions), n), dtype=object), np.zeros(n, dtype=bool)
     for start, answers_of_some in found:
-        for row, answer in enumerate(answers_of_some, start):  # one by one: slices of dates would become integers
-            said[row], known[row] = answer, True
-    return (said if width is None else _unpacked(list(said), width)), known
+        for k, answers_to_one in enumerate(answers_of_some):
+            for row, answer in enumerate(answers_to_one, start):  # one by one: slices of dates would become integers
+                said[k, row], known[row] = answer, True
+    return _unpacked(said, questions), known
 
 
 def _is_fitted(estimator: Any) -> bool:
@@ -239,13 +263,15 @@ def _require_its_columns(columns: ColumnTransformer, X: Any) -> None:
         raise ValueError(f"X lacks columns that the estimator was fitted on: {missing}")
 
 
-def _pairs(estimator: Any, method: str, width: int | None, block: Any) -> NDArray[Any]:
-    pairs = np.empty((n_rows_of(block), 2), dtype=object)
-    if len(pairs):
+def _entries(estimator: Any, questions: Questions, block: Any) -> NDArray[Any]:
+    """Return a line of objects for each row of a block: its answers, and whether it has them."""
+    entries = np.empty((n_rows_of(block), len(questions) + 1), dtype=object)
+    if len(entries):
         with silence():
-            said, known = _answers(estimator, block, method, width)
-            pairs[:, 0], pairs[:, 1] = labels_of(list(said)), known
-    return pairs
+            said, entries[:, -1] = _answers(estimator, block, questions)
+            for k, answers_to_one in enumerate(said):
+                entries[:, k] = labels_of(list(answers_to_one))
+    return entries
 
 
 def _accepted(
@@ -281,16 +307,16 @@ def equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
 def _same(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # a missing value that is neither equal nor unequal
+    except _OF_THE_USER:
+        raise
+    except BaseException:  # a missing value that is neither equal nor unequal, or whatever a label does
         return False
 
 
 def judges_rows_alone(estimator: Any) -> bool:
     """Return whether other rows never change the bits of a row. The types of the estimator's parts decide that."""
     if isinstance(estimator, PrivateClassifier):
-        kind = type(estimator)
-        own = PrivateClassifier.predict, PrivateClassifier.decision_function
-        return (kind.predict, kind.decision_function) == own
+        return predicts_as_dpsk(estimator)
     if type(estimator) is preprocessing.FunctionTransformer:
         # a ufunc gives an entry the same bits wherever it stands in an array
         func = estimator.func
@@ -302,11 +328,22 @@ def judges_rows_alone(estimator: Any) -> bool:
     return type(estimator) in _ROW_BY_ROW or _is_word(estimator, "passthrough", "drop")
 
 
+def predicts_as_dpsk(classifier: PrivateClassifier) -> bool:
+    """Return whether all methods that predict are those of dpsk: nobody has put another one in a subclass or object."""
+    kinds = type(classifier).__mro__
+    of = {name: next((kind for kind in kinds if name in vars(kind)), PrivateClassifier) for name in _PREDICTING}
+    return not set(_PREDICTING) & set(vars(classifier)) and all(_of_dpsk(kind) for kind in of.values())
+
+
+def _of_dpsk(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
 def _parts(estimator: Any) -> list[Any] | None:
     """Return the parts that a row passes through, None if they are not known."""
-    if isinstance(estimator, Pipeline):
+    if type(estimator) is Pipeline:
         return [step for _, step in estimator.steps]
-    if hasattr(estimator, "best_estimator_") and type(estimator).__module__.startswith("dpsk."):
+    if hasattr(estimator, "best_estimator_") and _of_dpsk(type(estimator)):
         return [estimator.best_estimator_]
     if type(estimator) is FeatureUnion:
         return [step for _, step in estimator.transformer_list]
