@@ -66,12 +66,12 @@ class Rates:
 
     def place(self, threshold: float) -> Place:
         """Return where a threshold lies; for a probability, in (0, 1)."""
-        score = float(threshold)
         if self.released.asked.is_probability:
             require_number("threshold", threshold, 0.0, below=1.0, open_low=True)
             score = float(logit(threshold))
         else:
             require_number("threshold", threshold, -np.inf)
+            score = float(threshold)
         edges = self.released.edges
         near = np.flatnonzero(np.abs(edges - score) < 1e-12)
         if len(near):

@@ -272,7 +272,7 @@ class BinaryEvaluation(PrivateEvaluation):
         counts, ends = np.zeros((2, 2)), np.zeros((2, 2, 2))
         for label, which in enumerate((~rates.label, rates.label)):
             counts[label, 1] = rates.count(which, threshold)
-            counts[label, 0] = self._table.total(which) - counts[label, 1]
+            counts[label, 0] = max(0.0, self._table.total(which) - counts[label, 1])
             for predicted, (least, most) in enumerate(
                 (((which & ~below), (which & ~above)), (which & above, which & below))
             ):
@@ -413,7 +413,7 @@ class MulticlassEvaluation(PrivateEvaluation):
     def _number_of(self, label: Any) -> int:
         found = [k for k, known in enumerate(self.labels) if known == label]
         if not found:
-            raise ValueError(f"label={label!r} must be one of {list(self.labels)}")
+            raise ValueError(f"label={label!r} must be one of {self.labels.tolist()}")
         return found[0]
 
     def _cell(self, k: int) -> NDArray[np.bool_]:
