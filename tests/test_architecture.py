@@ -152,6 +152,7 @@ def test_solvers_do_not_peek(path):
 
 
 SEE_ROWS = [path for path in MODULES if room_of(path) in ("losses", "data", "queries", "minimizers")]
+SEE_ROWS.append(PACKAGE / "evaluation" / "opinions.py")
 
 # NumPy's functions of which IEEE 754 fixes every bit: one rounding of an exact result, or none.
 EXACT = """

@@ -21,7 +21,7 @@ from sklearn.svm import SVC
 
 from dpsk import Chunks, DPLogisticRegression, private_evaluation
 from dpsk.data import RawRows
-from dpsk.evaluation.release import CELLS, LIKELIHOODS, _signed_octaves
+from dpsk.evaluation.release import CELLS, LIKELIHOODS, Level, _edges, _range, _signed_octaves
 from dpsk.mechanisms.randomness import SeededBits
 from dpsk.mechanisms.samplers import discrete_laplace
 from dpsk.queries import CellCounts
@@ -81,6 +81,15 @@ def between(edges, score):
     return np.array([sum(value >= edge for edge in edges[1:-1]) for value in score], dtype=int)
 
 
+def score_of(model, X, released):
+    """Return what bins are of: log-odds of the positive class or of the likeliest one, or scores."""
+    asked = released.asked
+    if not asked.is_probability:
+        return model.decision_function(X)
+    score = np.clip(logit(np.clip(model.predict_proba(X), 0, 1)), -36, 36)
+    return score.max(axis=1) if asked.positive is None else score[:, asked.positive]
+
+
 def expected_cells(model, X, y, released):
     """Return the cell of each row in each level but the range of scores, from scikit-learn's view of the model.
 
@@ -88,22 +97,19 @@ def expected_cells(model, X, y, released):
     """
     classes, asked, predicted = model.classes_, released.asked, model.predict(X)
     right = (predicted == y).astype(int)
-    if asked.is_probability:
-        score = np.clip(logit(np.clip(model.predict_proba(X), 0, 1)), -36, 36)
+    score, n_bins = score_of(model, X, released), len(released.edges) + 1
+    bins = np.searchsorted(released.edges, score, "right")
     if asked.positive is None:
         code = np.searchsorted(classes, y)
-        winner, of_true = score.max(axis=1), score[np.arange(len(y)), code]
-        bins, n_bins = np.searchsorted(released.edges, winner, "right"), len(released.edges) + 1
+        of_true = np.clip(logit(model.predict_proba(X)[np.arange(len(y)), code]), -36, 36)
         return [
             right,
-            between(released.grid, winner),
+            between(released.grid, score),
             code * len(classes) + np.searchsorted(classes, predicted),
             np.searchsorted(LIKELIHOODS, of_true, "right"),
             right * n_bins + bins,
         ]
     positive = classes[asked.positive]
-    score = score[:, asked.positive] if asked.is_probability else model.decision_function(X)
-    bins, n_bins = np.searchsorted(released.edges, score, "right"), len(released.edges) + 1
     labels, flagged = (y == positive).astype(int), (predicted == positive).astype(int)
     sides = released.table.counts.shape[1]
     place = flagged if sides == 2 else 0
@@ -157,11 +163,17 @@ def test_each_level_is_the_count_of_cells_with_discrete_laplace_noise_from_the_n
             size = len(_signed_octaves()) - 1
         noise = discrete_laplace(scale, size, bits)
         if level is None:  # the look at the range of scores, of which the grid is shown only
+            public = np.linspace(-8, 8, CELLS + 1) if released.asked.is_probability else _signed_octaves()
+            true = counted(between(public, score_of(model, X, released)), size)
+            found = _range(Level(true + noise / ONE, scale / ONE), public, len(y))
+            np.testing.assert_array_equal(released.grid, found)
             continue
         assert abs(level.scale * ONE / scale - 1) < 1e-6
         true = counted(cells[id(level)], size)
         assert true.sum() == len(y), "every row is in one cell"
         np.testing.assert_array_equal(np.rint(level.counts.ravel() * ONE).astype(int), true * ONE + noise)
+    again = _edges(released.spread, released.grid, len(y), released.asked)
+    np.testing.assert_array_equal(released.edges, again, "bins follow from what was released")
 
 
 @pytest.mark.parametrize(("share", "epsilon"), [(0.6, 1.0), (0.6, 0.05), (0.1, 3.0), (0.95, 1.0)])

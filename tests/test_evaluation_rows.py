@@ -159,6 +159,8 @@ def require_others_unmoved(model, X, y, positive=None, place=5, rows=None):
             warnings.simplefilter("error")
             seen = opinions(model, twin, labels, asked)
         assert bits_of(seen, others) == bits_of(usual, others), name
+        itself = opinions(model, twin[place : place + 1], labels[place : place + 1], asked)
+        assert bits_of(seen, [place]) == bits_of(itself), name
         assert np.isin(seen.true, range(max(2, len(asked.classes)))).all()
         assert np.isin(seen.predicted, range(max(2, len(asked.classes)))).all()
         assert not np.isnan(seen.score).any()

@@ -177,3 +177,30 @@ def test_any_table_of_several_classes_has_a_whole_evaluation(seed):
 def test_questions_about_no_threshold_are_refused(ask, message):
     with pytest.raises(ValueError, match=message):
         ask(evaluation(4, "joined"))
+
+
+@pytest.mark.thorough
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "rate", "scale"), [(300, 0.2, 5.0), (2000, 0.05, 2.0), (500, 0.5, 20.0)])
+def test_intervals_of_parts_hold_as_often_as_they_say(n, rate, scale):
+    """By simulation at 90 %: of 400 samples more than 71 miss with probability 1e-6, and fewer than 15 do."""
+    rng, misses = np.random.default_rng(0), {"rows": 0, "population": 0}
+    edges = np.array([-1.0, ABOVE_ZERO, 1.0])
+    chances = np.array([(1 - rate) * np.array([0.5, 0.3, 0.15, 0.05]), rate * np.array([0.1, 0.2, 0.3, 0.4])])
+    asked = Asked(np.arange(2), 1, "predict_proba", joined=True)
+    for _ in range(400):
+        true = rng.multinomial(n, chances.ravel()).reshape(2, 1, 4)
+        table = Level(true + rng.laplace(scale=scale, size=true.shape), scale)
+        right = true[0, 0, :2].sum() + true[1, 0, 2:].sum()
+        accuracy = Level(np.array([n - right, right]) + rng.laplace(scale=1.0, size=2), 1.0)
+        spread = Level(np.zeros(64), 1.0)
+        seen = BinaryEvaluation(
+            Released(asked, n, n, accuracy, edges, table, np.linspace(-8, 8, 65), spread), 0.9, spent("row")
+        )
+        found = seen.recall()
+        here = true[1, 0, 2:].sum() / true[1].sum()
+        misses["rows"] += not found.interval_on_rows[0] <= here <= found.interval_on_rows[1]
+        misses["population"] += not found.interval[0] <= 0.7 <= found.interval[1]
+    print(misses)
+    assert 15 <= misses["rows"] <= 71
+    assert misses["population"] <= 71
