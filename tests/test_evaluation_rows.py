@@ -90,7 +90,7 @@ class Odd(ClassifierMixin, BaseEstimator):
             "nothing": None,
             "huge": usual * 1e300,
             "no sum": usual - 7.0,
-            "masked": np.ma.masked_all(usual.shape),
+            "masked": np.ma.masked_array(usual, mask=True),
             "complex": usual * (1 + 1j),
         }
         return strange.get(self.mode, usual)
