@@ -337,6 +337,30 @@ def test_the_best_threshold_costs_what_it_says(two):
     assert best.threshold < 0.4
 
 
+class Backwards:
+    """A model that names its classes in another order; it is none of scikit-learn's."""
+
+    def __init__(self, model):
+        self.model, self.classes_, self.predict = model, model.classes_[::-1], model.predict
+
+    def predict_proba(self, X):
+        return self.model.predict_proba(X)[:, ::-1]
+
+
+def test_classes_may_be_in_any_order(two):
+    _, X, y = two
+    model = Backwards(LogisticRegression().fit(X, y))
+    assert model.classes_.tolist() == [1, 0]
+    seen = private_evaluation(model, X, y, positive=1, **EXACT)
+    holds(seen.recall(), metrics.recall_score(y, model.predict(X)), within=1e-4)
+    holds(seen.auc, metrics.roc_auc_score(y, model.predict_proba(X)[:, 0]), within=0.01)
+    assert seen.auc.value > 0.8
+    assert private_evaluation(model, X, y, **EXACT).positive == 0, "the second of two"
+    matrix = seen.confusion_matrix()
+    assert matrix.labels.tolist() == [0, 1]
+    np.testing.assert_allclose(matrix.counts, metrics.confusion_matrix(y, model.predict(X)), atol=0.01)
+
+
 # -------------------------------------------------------------------------------------------------- storage, persons
 
 

@@ -395,6 +395,15 @@ def test_a_ledger_of_persons_is_told_who_is_protected(tmp_path):
     assert ledger.remaining()["epsilon"] == 1.5
 
 
+@pytest.mark.parametrize("currency", ["rho", "mu**2"])
+def test_it_has_an_amount_in_every_currency(currency, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=1.0, delta=1e-6, currency=currency)
+    private_evaluation(Odd("quiet"), X, TWO, epsilon=0.1, ledger=ledger)
+    (spend,) = ledger.history()
+    assert spend.counted == spend.reserved
+    assert 0 < spend.counted[currency] < 0.02
+
+
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
