@@ -285,8 +285,11 @@ def test_a_model_whose_probabilities_are_of_somebody_else_is_asked_row_by_row():
     assert judges_rows_alone(Harmless())
     whole = patched.predict_proba
     patched.predict_proba = lambda X: whole(X - np.mean(X, axis=0))
+    trimmed = make_pipeline(FunctionTransformer(), fitted(DPLogisticRegression, X, TWO, bounds=(-1, 1)))
+    trimmed[0].transform = lambda X: X - np.mean(X, axis=0)
     front = [("first", FunctionTransformer()), ("last", fitted(DPLogisticRegression, X, TWO, bounds=(-1, 1)))]
-    for model in (fitted(Centred, X, TWO, bounds=(-1, 1)), fitted(Inner, X, TWO, bounds=(-1, 1)), Led(front), patched):
+    of_others = [fitted(Model, X, TWO, bounds=(-1, 1)) for Model in (Centred, Inner)]
+    for model in (*of_others, Led(front), patched, trimmed):
         assert not judges_rows_alone(model)
         require_others_unmoved(model, X, TWO)
 

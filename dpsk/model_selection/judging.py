@@ -41,8 +41,8 @@ _ROW_BY_ROW = (
 )
 """Steps whose ``transform`` works on each entry by itself, so that a row has the same bits in any company."""
 
-_PREDICTING = ("predict", "decision_function", "predict_proba", "_log_odds")
-"""What a classifier is asked about private rows."""
+_ASKED = ("predict", "decision_function", "predict_proba", "_log_odds", "transform")
+"""What models and steps are asked about private rows."""
 
 _OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
@@ -315,6 +315,8 @@ def _same(one: Any, other: Any) -> bool:
 
 def judges_rows_alone(estimator: Any) -> bool:
     """Return whether other rows never change the bits of a row. The types of the estimator's parts decide that."""
+    if set(_ASKED) & set(getattr(estimator, "__dict__", ())):  # somebody has put another method into the object
+        return False
     if isinstance(estimator, PrivateClassifier):
         return predicts_as_dpsk(estimator)
     if type(estimator) is preprocessing.FunctionTransformer:
@@ -329,10 +331,9 @@ def judges_rows_alone(estimator: Any) -> bool:
 
 
 def predicts_as_dpsk(classifier: PrivateClassifier) -> bool:
-    """Return whether all methods that predict are those of dpsk: nobody has put another one in a subclass or object."""
+    """Return whether all methods that predict are those of dpsk: no subclass has put another one in their place."""
     kinds = type(classifier).__mro__
-    of = {name: next((kind for kind in kinds if name in vars(kind)), PrivateClassifier) for name in _PREDICTING}
-    return not set(_PREDICTING) & set(vars(classifier)) and all(_of_dpsk(kind) for kind in of.values())
+    return all(_of_dpsk(next((kind for kind in kinds if name in vars(kind)), PrivateClassifier)) for name in _ASKED)
 
 
 def _of_dpsk(kind: type) -> bool:
