@@ -3,6 +3,7 @@
 Cells are computed once more from what a model says of the rows, and the noise is drawn once more from the same bits.
 """
 
+import copy
 import json
 import math
 import pickle
@@ -289,6 +290,17 @@ def test_without_noise_they_are_those_of_scikit_learn(kind, two, three):
         return
     holds(seen.log_loss, metrics.log_loss(true, score), within=0.02)
     holds(seen.brier, metrics.brier_score_loss(true, score), within=0.01)
+
+
+def test_predictions_that_no_probability_tells_apart_are_counted_as_they_are(two):
+    """A score of 1e-20 is a probability of 1/2, and a prediction of the second class."""
+    model, X, y = copy.deepcopy(two[0]), *two[1:]
+    model.coef_, model.intercept_ = 1e-20 * model.coef_, 0 * model.intercept_
+    assert (model.predict_proba(X) == 0.5).all()
+    predicted, seen = model.predict(X), private_evaluation(model, X, y, **EXACT)
+    assert 0 < predicted.mean() < 1
+    np.testing.assert_allclose(seen.confusion_matrix().counts, metrics.confusion_matrix(y, predicted), atol=0.01)
+    holds(seen.accuracy, metrics.accuracy_score(y, predicted), within=1e-4)
 
 
 def test_at_the_edges_rates_are_those_of_scikit_learn(two):
