@@ -259,6 +259,7 @@ def holds(estimate, value, *, within):
     assert high <= estimate.interval[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["probabilities", "scores", "another threshold", "the first class", "one of three"])
 def test_without_noise_they_are_those_of_scikit_learn(kind, two, three):
     model, X, y = three if kind == "one of three" else two
@@ -303,6 +304,7 @@ def test_predictions_that_no_probability_tells_apart_are_counted_as_they_are(two
     holds(seen.accuracy, metrics.accuracy_score(y, predicted), within=1e-4)
 
 
+@pytest.mark.slow
 def test_at_the_edges_rates_are_those_of_scikit_learn(two):
     """Thresholds between edges have intervals that hold for all rows in between."""
     model, X, y = two
@@ -340,6 +342,7 @@ def test_without_noise_those_of_several_classes_are_those_of_scikit_learn(three)
     holds(seen.log_loss, metrics.log_loss(y, model.predict_proba(X)), within=0.05)
 
 
+@pytest.mark.slow
 def test_the_best_threshold_costs_what_it_says(two):
     model, X, y = two
     best = private_evaluation(model, X, y, **EXACT).best_threshold(false_positive=1.0, false_negative=5.0)
@@ -457,6 +460,7 @@ def test_one_person_of_a_thousand_rows_moves_each_level_by_one_at_most():
 # ------------------------------------------------------------------------------------------------ what it looks like
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_results_can_be_stored_and_printed(n_classes, two, three):
     seen = private_evaluation(*(two if n_classes == 2 else three), epsilon=1.0)
@@ -475,6 +479,7 @@ def test_results_can_be_stored_and_printed(n_classes, two, three):
     assert seeded.statement().startswith("NOT PRIVATE")
 
 
+@pytest.mark.slow
 def test_all_numbers_follow_from_what_was_released(two):
     """So nothing else of the rows is in the result."""
     seen = private_evaluation(*two, epsilon=1.0)
