@@ -220,7 +220,7 @@ def test_no_transcript_is_likelier_by_more_than_e_to_epsilon_without_a_row(adjac
             losses.append(loss)
     limit = epsilon - seen.privacy_spent.releases[1].cost
     assert np.abs(losses).max() <= limit * (1 + 1e-6)
-    assert np.abs(losses).max() > 0.8 * limit, "the noise is not larger than it has to be"
+    assert np.abs(losses).max() > 0.6 * limit, "the noise is not larger than it has to be"
 
 
 @pytest.mark.thorough

