@@ -16,7 +16,7 @@ from .estimators import (
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
 )
-from .evaluation import private_evaluation
+from .evaluation import PrivateThreshold, private_evaluation
 from .model_selection import PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
@@ -25,6 +25,6 @@ __all__ = [
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
     "DPTabularClassifier", "Date", "EffectsDisplay", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateSearchCV", "Text", "private_evaluation",
+    "PrivacySpent", "PrivateSearchCV", "PrivateThreshold", "Text", "private_evaluation",
     "private_score", "search_cost",
 ]  # fmt: skip

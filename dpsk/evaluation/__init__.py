@@ -1,5 +1,6 @@
 """Evaluation of classifiers on private held-out rows: one release, all metrics with intervals."""
 
+from .adjusted import PrivateThreshold
 from .curves import PrecisionRecallCurve, RocCurve
 from .evaluate import private_evaluation
 from .evidence import Estimate
@@ -8,5 +9,5 @@ from .sureness import CalibrationCurve
 
 __all__ = [
     "BestThreshold", "BinaryEvaluation", "CalibrationCurve", "ConfusionMatrix", "Estimate", "MulticlassEvaluation",
-    "PrecisionRecallCurve", "PrivateEvaluation", "RocCurve", "private_evaluation",
+    "PrecisionRecallCurve", "PrivateEvaluation", "PrivateThreshold", "RocCurve", "private_evaluation",
 ]  # fmt: skip
