@@ -70,17 +70,15 @@ def test_the_roc_curve_has_its_marks_and_says_what_they_are_worth(evaluation):
     np.testing.assert_array_equal(curve_of(display), np.column_stack([curve.fpr, curve.tpr]))
     expected = ["the model", f"AUC {evaluation.auc}", "3,000 rows, NOT PRIVATE (seeded), 95 % band"]
     assert told(display) == expected
-    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == (
-        "false positive rate",
-        "true positive rate (recall)",
-    )
+    assert display.ax_.get_xlabel() == "false positive rate"
+    assert display.ax_.get_ylabel() == "true positive rate (recall)"
 
 
 def test_precision_over_recall_stands_beside_the_part_of_the_positive_class(evaluation):
     display, curve = PrivatePrecisionRecallDisplay.from_evaluation(evaluation), evaluation.precision_recall_curve()
     np.testing.assert_array_equal(curve_of(display), np.column_stack([curve.recall, curve.precision]))
     assert told(display)[0] == f"average precision {evaluation.average_precision}"
-    assert set(display.ax_.lines[0].get_ydata()) == {pytest.approx(evaluation.base_rate.value)}
+    assert display.ax_.lines[0].get_ydata() == pytest.approx([evaluation.base_rate.value] * 2)
 
 
 @pytest.mark.parametrize("kind", CURVES)
@@ -107,9 +105,9 @@ def _within(point, polygon):
 def test_the_hull_of_two_boxes_is_convex_and_as_small_as_it_can_be():
     rng = np.random.default_rng(0)
     for _ in range(200):
-        left, right, low, high = np.sort(rng.random((2, 2, 2)), axis=1).reshape(2, 4)[:, [0, 2, 1, 3]].T
-        left, right = np.sort(left), np.sort(right)
-        boxes = np.column_stack([left, right, np.minimum(low, high), np.maximum(low, high)])
+        left, low = np.sort(rng.random(2)), rng.random(2)
+        right, high = np.sort(left + rng.random(2)), low + rng.random(2)
+        boxes = np.column_stack([left, right, low, high])
         corners = [(box[i], box[j]) for box in boxes for i in (0, 1) for j in (2, 3)]
         hull = _hull(*boxes)
         x, y = hull.T
