@@ -71,13 +71,14 @@ def test_the_roc_curve_has_its_marks_and_says_what_they_are_worth(evaluation):
     expected = ["the model", f"AUC {evaluation.auc}", "3,000 rows, NOT PRIVATE (seeded), 95 % band"]
     assert told(display) == expected
     assert display.ax_.get_xlabel() == "false positive rate"
-    assert display.ax_.get_ylabel() == "true positive rate (recall)"
+    assert display.ax_.get_ylabel() == "true positive rate (recall of class ill)"
 
 
 def test_precision_over_recall_stands_beside_the_part_of_the_positive_class(evaluation):
     display, curve = PrivatePrecisionRecallDisplay.from_evaluation(evaluation), evaluation.precision_recall_curve()
     np.testing.assert_array_equal(curve_of(display), np.column_stack([curve.recall, curve.precision]))
     assert told(display)[0] == f"average precision {evaluation.average_precision}"
+    assert display.ax_.get_xlabel() == "recall of class ill"
     assert display.ax_.lines[0].get_ydata() == pytest.approx([evaluation.base_rate.value] * 2)
 
 
@@ -126,7 +127,7 @@ def test_boxes_of_a_calibration_are_bins_and_bands(evaluation):
     np.testing.assert_array_equal(marks.get_offsets(), np.column_stack([curve.predicted, curve.observed]))
     np.testing.assert_allclose(marks.get_sizes() / marks.get_sizes().sum(), curve.counts / curve.counts.sum())
     assert told(display)[0] == f"ECE {evaluation.ece}"
-    assert display.ax_.get_xlabel() == "mean probability of ill"
+    assert display.ax_.get_xlabel() == "mean probability of class ill"
 
 
 def test_a_calibration_in_log_odds_shows_all_boxes(evaluation):

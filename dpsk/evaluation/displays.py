@@ -44,6 +44,8 @@ class PrivateRocCurveDisplay:
     curve : RocCurve
     label : str
         What the legend says of it.
+    of : str
+        The positive class.
 
     Attributes
     ----------
@@ -51,8 +53,8 @@ class PrivateRocCurveDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, curve: RocCurve, label: str) -> None:
-        self.curve, self.label = curve, label
+    def __init__(self, curve: RocCurve, label: str, of: str) -> None:
+        self.curve, self.label, self.of = curve, label, of
 
     @classmethod
     def from_evaluation(cls, evaluation: PrivateEvaluation, *, ax: Any = None, name: str | None = None) -> Self:
@@ -67,7 +69,8 @@ class PrivateRocCurveDisplay:
             What the legend calls the model.
         """
         one = _one_class(evaluation, cls)
-        return cls(one.roc_curve(), _label(one, name, f"AUC {one.auc}", "band")).plot(ax=ax)
+        label = _label(one, name, f"AUC {one.auc}", "band")
+        return cls(one.roc_curve(), label, _class(one)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve, and return the display."""
@@ -75,7 +78,7 @@ class PrivateRocCurveDisplay:
         self.figure_ = self.ax_.figure
         self.ax_.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=1)
         _draw_curve(self.ax_, (curve.fpr, curve.tpr), (curve.fpr_band, curve.tpr_band), self.label)
-        self.ax_.set(xlabel="false positive rate", ylabel="true positive rate (recall)")
+        self.ax_.set(xlabel="false positive rate", ylabel=f"true positive rate (recall of {self.of})")
         return self
 
 
@@ -87,6 +90,8 @@ class PrivatePrecisionRecallDisplay:
     curve : PrecisionRecallCurve
     label : str
         What the legend says of it.
+    of : str
+        The positive class.
 
     Attributes
     ----------
@@ -94,15 +99,15 @@ class PrivatePrecisionRecallDisplay:
     figure_ : matplotlib Figure
     """
 
-    def __init__(self, curve: PrecisionRecallCurve, label: str) -> None:
-        self.curve, self.label = curve, label
+    def __init__(self, curve: PrecisionRecallCurve, label: str, of: str) -> None:
+        self.curve, self.label, self.of = curve, label, of
 
     @classmethod
     def from_evaluation(cls, evaluation: PrivateEvaluation, *, ax: Any = None, name: str | None = None) -> Self:
         """Draw the curve of precision over recall; parameters are those of :class:`PrivateRocCurveDisplay`."""
         one = _one_class(evaluation, cls)
         label = _label(one, name, f"average precision {one.average_precision}", "band")
-        return cls(one.precision_recall_curve(), label).plot(ax=ax)
+        return cls(one.precision_recall_curve(), label, _class(one)).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve and, as a line, the part of the positive class, and return the display."""
@@ -111,7 +116,7 @@ class PrivatePrecisionRecallDisplay:
         self.ax_.axhline(curve.precision[-1], color="0.6", linewidth=1, zorder=1)
         points, bands = (curve.recall, curve.precision), (curve.recall_band, curve.precision_band)
         _draw_curve(self.ax_, points, bands, self.label)
-        self.ax_.set(xlabel="recall", ylabel="precision")
+        self.ax_.set(xlabel=f"recall of {self.of}", ylabel="precision")
         return self
 
 
@@ -155,9 +160,8 @@ class PrivateCalibrationDisplay:
             As for :class:`PrivateRocCurveDisplay`.
         """
         curve = evaluation.calibration_curve()
-        of = str(evaluation.positive) if isinstance(evaluation, BinaryEvaluation) else "the predicted class"
         label = _label(evaluation, name, f"ECE {evaluation.ece}", "boxes")
-        return cls(curve, label, of, log_odds=log_odds).plot(ax=ax)
+        return cls(curve, label, _class(evaluation), log_odds=log_odds).plot(ax=ax)
 
     def plot(self, *, ax: Any = None) -> Self:
         """Draw the curve, and return the display."""
@@ -263,6 +267,10 @@ def _one_class(evaluation: PrivateEvaluation, display: type) -> BinaryEvaluation
         f"{display.__name__} draws one class against all others, and this evaluation is of {len(evaluation.labels)} "
         "at once: give positive=, the label of the class, to private_evaluation"
     )
+
+
+def _class(evaluation: PrivateEvaluation) -> str:
+    return f"class {evaluation.positive}" if isinstance(evaluation, BinaryEvaluation) else "the predicted class"
 
 
 def _label(evaluation: PrivateEvaluation, name: str | None, told: str, ranges: str) -> str:
