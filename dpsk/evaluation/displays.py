@@ -6,6 +6,7 @@ ranges, in all boxes together as often as the legend says. The band joins one bo
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from itertools import pairwise
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ import numpy as np
 from scipy.special import expit
 
 from ..mechanisms.samplers import Floats
+from ..privacy.report import round_up
 from ..privacy.units import several
 from .curves import PrecisionRecallCurve, RocCurve
 from .release import LARGEST
@@ -30,13 +32,29 @@ SHADE = 0.2  # of a band
 DARK = 0.5  # part of a class, from which text on its cell is white
 CELL = 0.8  # inches
 LETTER = 0.6  # of its height: how wide a letter is at most, on average
-WIDE = 5.2  # inches
 FARTHEST = float(expit(LARGEST))  # probability that axes of log-odds show
 TICKS = (0.001, 0.01, 0.1, 0.5, 0.9, 0.99, 0.999)
 AREA = 300.0  # area of the mark of a bin that holds all rows, in square points
 
 
-class PrivateRocCurveDisplay:
+class _Display(ABC):
+    """What is drawn in one pair of axes."""
+
+    wide: float = 5.2  # inches of a new figure
+
+    def plot(self, *, ax: Any = None) -> Self:
+        """Draw in these axes, or in a new figure, and return the display."""
+        self.ax_ = _new_axes(self) if ax is None else ax
+        self.figure_ = self.ax_.figure
+        self._draw()
+        return self
+
+    @abstractmethod
+    def _draw(self) -> None:
+        """Draw in ``ax_``."""
+
+
+class PrivateRocCurveDisplay(_Display):
     """A ROC curve with its band. Create it with :meth:`from_evaluation`.
 
     Parameters
@@ -72,18 +90,17 @@ class PrivateRocCurveDisplay:
         label = _label(one, name, f"AUC {one.auc}", "band")
         return cls(one.roc_curve(), label, _class(one)).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the curve, and return the display."""
-        self.ax_, curve = _axes(ax, self), self.curve
-        self.figure_ = self.ax_.figure
+    def _draw(self) -> None:
+        curve = self.curve
         self.ax_.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=1)
         _draw_curve(self.ax_, (curve.fpr, curve.tpr), (curve.fpr_band, curve.tpr_band), self.label)
         self.ax_.set(xlabel="false positive rate", ylabel=f"true positive rate (recall of {self.of})")
-        return self
 
 
-class PrivatePrecisionRecallDisplay:
+class PrivatePrecisionRecallDisplay(_Display):
     """Precision over recall with its band. Create it with :meth:`from_evaluation`.
+
+    The line is the part of the positive class: the precision of a model that knows nothing.
 
     Parameters
     ----------
@@ -109,18 +126,15 @@ class PrivatePrecisionRecallDisplay:
         label = _label(one, name, f"average precision {one.average_precision}", "band")
         return cls(one.precision_recall_curve(), label, _class(one)).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the curve and, as a line, the part of the positive class, and return the display."""
-        self.ax_, curve = _axes(ax, self), self.curve
-        self.figure_ = self.ax_.figure
+    def _draw(self) -> None:
+        curve = self.curve
         self.ax_.axhline(curve.precision[-1], color="0.6", linewidth=1, zorder=1)
         points, bands = (curve.recall, curve.precision), (curve.recall_band, curve.precision_band)
         _draw_curve(self.ax_, points, bands, self.label)
         self.ax_.set(xlabel=f"recall of {self.of}", ylabel="precision")
-        return self
 
 
-class PrivateCalibrationDisplay:
+class PrivateCalibrationDisplay(_Display):
     """How often rows belong to the class, beside the probability that they were given, by bin.
 
     A box is as wide as its bin and as high as its band. Where a box misses the diagonal, probabilities are wrong on
@@ -163,11 +177,8 @@ class PrivateCalibrationDisplay:
         label = _label(evaluation, name, f"ECE {evaluation.ece}", "boxes")
         return cls(curve, label, _class(evaluation), log_odds=log_odds).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the curve, and return the display."""
-        self.ax_, curve = _axes(ax, self), self.curve
-        self.figure_ = self.ax_.figure
-        style, shown = _style(self.ax_), (0.0, 1.0)
+    def _draw(self) -> None:
+        curve, style, shown = self.curve, _style(self.ax_), (0.0, 1.0)
         if self.log_odds:
             shown = 1 - FARTHEST, FARTHEST
             self.ax_.set(xscale="logit", yscale="logit")
@@ -186,10 +197,9 @@ class PrivateCalibrationDisplay:
         self.ax_.set(xlabel=f"mean probability of {self.of}", ylabel=f"part that belongs to {self.of}")
         self.ax_.set(xlim=shown, ylim=shown, aspect="equal")
         self.ax_.legend(loc="upper left", fontsize="small")
-        return self
 
 
-class PrivateConfusionMatrixDisplay:
+class PrivateConfusionMatrixDisplay(_Display):
     """A confusion matrix, each count with its interval. Create it with :meth:`from_evaluation`.
 
     The intervals are for these rows: they allow for the noise. A cell is the darker, the larger a part of its true
@@ -208,6 +218,7 @@ class PrivateConfusionMatrixDisplay:
 
     def __init__(self, matrix: ConfusionMatrix, title: str) -> None:
         self.matrix, self.title = matrix, title
+        self.wide = max(self.wide, 1.5 + len(matrix.labels) * CELL)
 
     @classmethod
     def from_evaluation(
@@ -236,11 +247,8 @@ class PrivateConfusionMatrixDisplay:
             matrix, told = _one_class(evaluation, cls).confusion_matrix(threshold), f"threshold {threshold:.3g}"
         return cls(matrix, _label(evaluation, name, told, "intervals")).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
-        """Draw the matrix, and return the display."""
+    def _draw(self) -> None:
         matrix, n = self.matrix, len(self.matrix.labels)
-        self.ax_ = _axes(ax, self, wide=max(WIDE, 1.5 + n * CELL))
-        self.figure_ = self.ax_.figure
         texts = dict[tuple[int, ...], str]()
         for cell in np.ndindex(n, n):
             low, high = matrix.interval_on_rows[cell]
@@ -257,7 +265,6 @@ class PrivateConfusionMatrixDisplay:
         self.ax_.set_yticks(range(n), names)
         self.ax_.set(xlabel="predicted class", ylabel="true class")
         self.ax_.set_title(self.title, fontsize="small")
-        return self
 
 
 def _one_class(evaluation: PrivateEvaluation, display: type) -> BinaryEvaluation:
@@ -277,19 +284,17 @@ def _label(evaluation: PrivateEvaluation, name: str | None, told: str, ranges: s
     """Return lines that say what is drawn and how far it can be trusted."""
     units = f"{evaluation.n_units:,} {several(evaluation.unit)}"
     spent = evaluation.privacy_spent
-    promise = f"epsilon = {spent.epsilon:g}" if spent.private else "NOT PRIVATE (seeded)"
+    promise = f"epsilon = {round_up(spent.epsilon, 4)}" if spent.private else "NOT PRIVATE (seeded)"
     lines = [name or "", told, f"{units}, {promise}, {100 * evaluation.confidence:g} % {ranges}"]
     return "\n".join(line for line in lines if line)
 
 
-def _axes(ax: Any, display: Any, wide: float = WIDE) -> Any:
-    if ax is not None:
-        return ax
+def _new_axes(display: _Display) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError:
         raise ImportError(f"{type(display).__name__} draws with matplotlib: pip install 'dpsk[plot]'") from None
-    return pyplot.figure(figsize=(wide, wide - 0.4), layout="constrained").add_subplot()
+    return pyplot.figure(figsize=(display.wide, display.wide - 0.4), layout="constrained").add_subplot()
 
 
 def _style(ax: Any) -> dict[str, Any]:
