@@ -2,6 +2,12 @@
 
 from .adjusted import PrivateThreshold
 from .curves import PrecisionRecallCurve, RocCurve
+from .displays import (
+    PrivateCalibrationDisplay,
+    PrivateConfusionMatrixDisplay,
+    PrivatePrecisionRecallDisplay,
+    PrivateRocCurveDisplay,
+)
 from .evaluate import private_evaluation
 from .evidence import Estimate
 from .results import BestThreshold, BinaryEvaluation, ConfusionMatrix, MulticlassEvaluation, PrivateEvaluation
@@ -9,5 +15,6 @@ from .sureness import CalibrationCurve
 
 __all__ = [
     "BestThreshold", "BinaryEvaluation", "CalibrationCurve", "ConfusionMatrix", "Estimate", "MulticlassEvaluation",
-    "PrecisionRecallCurve", "PrivateEvaluation", "PrivateThreshold", "RocCurve", "private_evaluation",
+    "PrecisionRecallCurve", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivateEvaluation",
+    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateThreshold", "RocCurve", "private_evaluation",
 ]  # fmt: skip
