@@ -16,7 +16,14 @@ from .estimators import (
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
 )
-from .evaluation import private_evaluation
+from .evaluation import (
+    PrivateCalibrationDisplay,
+    PrivateConfusionMatrixDisplay,
+    PrivatePrecisionRecallDisplay,
+    PrivateRocCurveDisplay,
+    PrivateThreshold,
+    private_evaluation,
+)
 from .model_selection import PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
@@ -25,6 +32,7 @@ __all__ = [
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
     "DPTabularClassifier", "Date", "EffectsDisplay", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateSearchCV", "Text", "private_evaluation",
-    "private_score", "search_cost",
+    "PrivacySpent", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivatePrecisionRecallDisplay",
+    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "private_evaluation", "private_score",
+    "search_cost",
 ]  # fmt: skip

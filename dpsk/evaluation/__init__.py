@@ -1,6 +1,13 @@
 """Evaluation of classifiers on private held-out rows: one release, all metrics with intervals."""
 
+from .adjusted import PrivateThreshold
 from .curves import PrecisionRecallCurve, RocCurve
+from .displays import (
+    PrivateCalibrationDisplay,
+    PrivateConfusionMatrixDisplay,
+    PrivatePrecisionRecallDisplay,
+    PrivateRocCurveDisplay,
+)
 from .evaluate import private_evaluation
 from .evidence import Estimate
 from .results import BestThreshold, BinaryEvaluation, ConfusionMatrix, MulticlassEvaluation, PrivateEvaluation
@@ -8,5 +15,6 @@ from .sureness import CalibrationCurve
 
 __all__ = [
     "BestThreshold", "BinaryEvaluation", "CalibrationCurve", "ConfusionMatrix", "Estimate", "MulticlassEvaluation",
-    "PrecisionRecallCurve", "PrivateEvaluation", "RocCurve", "private_evaluation",
+    "PrecisionRecallCurve", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivateEvaluation",
+    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateThreshold", "RocCurve", "private_evaluation",
 ]  # fmt: skip

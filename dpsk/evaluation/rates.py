@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from ..mechanisms.samplers import Floats
 from ..requirements import require_number
@@ -136,15 +136,20 @@ class Rates:
         high = (self.label & below) | (~self.label & ~above)
         return self.evidence.part(ratio(value, self.sample.n), (low, ~low), (high, ~high))
 
-    def cost(self, threshold: float, false_positive: float, false_negative: float, error: float) -> Estimate:
-        """Return the mean cost of mistakes at a threshold."""
-        above, below, _, _ = self.flagged(threshold)
-        value = false_positive * self.count(~self.label, threshold)
-        value += false_negative * (self.evidence.total(self.label) - self.count(self.label, threshold))
-        low = false_positive * (~self.label & above) + false_negative * (self.label & ~below)
-        high = false_positive * (~self.label & below) + false_negative * (self.label & ~above)
-        largest = max(false_positive, false_negative)
-        return self.evidence.mean(value / self.sample.n, low, high, largest, error=error)
+    @property
+    def thresholds(self) -> Floats:
+        """The thresholds at which bin 0, 1, and so on is the first one above, and one that nothing reaches."""
+        edges = self.released.edges
+        shown = expit(edges) if self.released.asked.is_probability else edges
+        lowest = 0.0 if self.released.asked.is_probability else -np.inf
+        return np.concatenate([[lowest], shown, [np.inf]])
+
+    def cost(self, k: int, false_positive: float, false_negative: float, error: float) -> Estimate:
+        """Return the mean cost of mistakes at a threshold by its number."""
+        above = self.from_bin(k)
+        costs = false_positive * (~self.label & above) + false_negative * (self.label & ~above)
+        value = float((costs * self.evidence.counts).sum()) / self.sample.n
+        return self.evidence.mean(value, costs, costs, max(false_positive, false_negative), error=error)
 
 
 def ratio(hits: float, all_of_them: float) -> float:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from ..mechanisms.samplers import Floats
 from ..privacy import PrivacySpent
@@ -318,19 +317,17 @@ class BinaryEvaluation(PrivateEvaluation):
         return self._sureness.brier()
 
     def best_threshold(self, *, false_positive: float = 1.0, false_negative: float = 1.0) -> BestThreshold:
-        """Return the threshold with the least mean cost, among the edges between bins.
+        """Return the threshold with the least mean cost: an edge between bins, or one that none or all rows reach.
 
         Parameters
         ----------
         false_positive, false_negative : float
             What one mistake of each kind costs.
         """
-        for name, cost in (("false_positive", false_positive), ("false_negative", false_negative)):
-            require_number(name, cost, 0.0, open_low=True)
-        edges = self.released.edges
-        shown = expit(edges) if self.released.asked.is_probability else edges
+        require_costs(false_positive, false_negative)
+        shown = self._rates.thresholds
         error = self._error / len(shown)
-        costs = [self._rates.cost(float(t), false_positive, false_negative, error) for t in shown]
+        costs = [self._rates.cost(k, false_positive, false_negative, error) for k in range(len(shown))]
         best = int(np.argmin([cost.value for cost in costs]))
         return BestThreshold(float(shown[best]), costs[best])
 
@@ -428,6 +425,12 @@ class MulticlassEvaluation(PrivateEvaluation):
     def _numbers(self) -> Iterator[tuple[str, Estimate]]:
         yield from (("accuracy", self.accuracy), ("balanced_accuracy", self.balanced_accuracy))
         yield from (("log_loss", self.log_loss), ("ece", self.ece))
+
+
+def require_costs(false_positive: Any, false_negative: Any) -> None:
+    """Raise ValueError unless both are positive numbers."""
+    for name, cost in (("false_positive", false_positive), ("false_negative", false_negative)):
+        require_number(name, cost, 0.0, open_low=True)
 
 
 def _matrix(labels: NDArray[Any], counts: Floats, ends: Floats) -> ConfusionMatrix:

@@ -18,6 +18,7 @@ from sklearn import preprocessing
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -346,6 +347,8 @@ def _parts(estimator: Any) -> list[Any] | None:
         return [step for _, step in estimator.steps]
     if hasattr(estimator, "best_estimator_") and _of_dpsk(type(estimator)):
         return [estimator.best_estimator_]
+    if type(estimator) is FrozenEstimator or type(estimator).__module__ == "dpsk.evaluation.adjusted":
+        return [estimator.estimator]
     if type(estimator) is FeatureUnion:
         return [step for _, step in estimator.transformer_list]
     if type(estimator) is ColumnTransformer:

@@ -1,0 +1,140 @@
+"""Thresholds that were found in private, on rows that the model had not seen."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from dpsk import Chunks, DPLogisticRegression, PrivacyLedger, PrivateThreshold, private_evaluation, private_score
+from dpsk.model_selection.judging import judges_rows_alone
+
+N = 6000
+
+
+def rows(seed=0, base=0.1):
+    """Return rows of which a tenth is of the positive class, and labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(N) < base
+    X = rng.normal(size=(N, 3))
+    X[:, 0] += 1.5 * y
+    return X, y.astype(int)
+
+
+X, y = rows()
+MODEL = DPLogisticRegression(epsilon=4.0, bounds=(-4, 6), random_state=0).fit(X, y)
+HELD_X, HELD_Y = rows(1)
+FRESH_X, FRESH_Y = rows(2)
+
+
+def cost(predicted, y, false_negative):
+    return ((predicted == 1) & (y == 0)).mean() + false_negative * ((predicted == 0) & (y == 1)).mean()
+
+
+@pytest.mark.parametrize("false_negative", [1.0, 5.0, 20.0])
+def test_the_threshold_costs_little_more_than_the_best(false_negative):
+    adjusted = PrivateThreshold(MODEL, epsilon=1.0, false_negative=false_negative, random_state=0)
+    adjusted.fit(HELD_X, HELD_Y)
+    probability = MODEL.predict_proba(FRESH_X)[:, 1]
+    best = min(cost(probability >= t, FRESH_Y, false_negative) for t in np.linspace(0, 1, 101))
+    found = cost(adjusted.predict(FRESH_X), FRESH_Y, false_negative)
+    assert found <= 1.1 * best
+    if false_negative > 1:
+        assert found < 0.8 * cost(MODEL.predict(FRESH_X), FRESH_Y, false_negative)
+    low, high = adjusted.cost_.interval
+    assert low <= found <= high
+
+
+def test_rows_at_the_threshold_and_above_are_of_the_second_class():
+    adjusted = PrivateThreshold(MODEL, epsilon=1.0, false_negative=5.0, random_state=0).fit(HELD_X, HELD_Y)
+    assert 0 < adjusted.threshold_ < 0.5
+    expected = (MODEL.predict_proba(X)[:, 1] >= adjusted.threshold_).astype(int)
+    np.testing.assert_array_equal(adjusted.predict(X), expected)
+
+
+@pytest.mark.parametrize(("costs", "predicted"), [({"false_positive": 1e3}, 0), ({"false_negative": 1e3}, 1)])
+def test_where_one_mistake_costs_far_more_no_row_risks_it(costs, predicted):
+    adjusted = PrivateThreshold(MODEL, epsilon=100.0, random_state=0, **costs).fit(HELD_X, HELD_Y)
+    assert (adjusted.predict(HELD_X) == predicted).mean() > 0.97
+
+
+def test_a_useless_model_of_a_rare_class_is_cut_where_nothing_is_found():
+    useless = LinearSVC().fit(X[:, 1:], y)
+    adjusted = PrivateThreshold(useless, epsilon=2.0, random_state=0).fit(HELD_X[:, 1:], HELD_Y)
+    assert adjusted.predict(FRESH_X[:, 1:]).mean() < 0.01
+
+
+def test_scores_that_are_no_probabilities_are_cut_as_they_are():
+    model = LinearSVC().fit(X, y)
+    adjusted = PrivateThreshold(model, epsilon=4.0, false_negative=5.0, random_state=0).fit(HELD_X, HELD_Y)
+    np.testing.assert_array_equal(adjusted.predict(X), model.decision_function(X) >= adjusted.threshold_)
+    assert cost(adjusted.predict(FRESH_X), FRESH_Y, 5.0) < 0.8 * cost(model.predict(FRESH_X), FRESH_Y, 5.0)
+
+
+def test_it_costs_epsilon_of_the_ledger_of_the_held_out_rows(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "held.db", epsilon=1.0, delta=0)
+    adjusted = PrivateThreshold(MODEL, epsilon=0.75, ledger=ledger).fit(HELD_X, HELD_Y)
+    assert (adjusted.privacy_spent_.epsilon, adjusted.privacy_spent_.delta) == (0.75, 0)
+    assert adjusted.privacy_spent_.private
+    assert ledger.remaining()["epsilon"] == 0.25
+    with pytest.raises(ValueError, match="is left"):
+        clone(PrivateThreshold(FrozenEstimator(MODEL), epsilon=0.75, ledger=ledger)).fit(HELD_X, HELD_Y)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: PrivateThreshold(DPLogisticRegression()), NotFittedError, "not fitted"),
+        (lambda: clone(PrivateThreshold(MODEL)), NotFittedError, "not fitted"),
+        (lambda: PrivateThreshold(LogisticRegression().fit(X, y + (X[:, 0] > 1))), ValueError, "two classes"),
+        (lambda: PrivateThreshold(MODEL, false_positive=0), ValueError, "false_positive=0 must be"),
+        (lambda: PrivateThreshold(MODEL, false_negative=np.nan), ValueError, "false_negative=nan must be"),
+        (lambda: PrivateThreshold(MODEL, epsilon=0), ValueError, "epsilon=0 must be"),
+    ],
+)
+def test_what_no_rows_could_mend_is_refused_before_it_is_paid(make, error, message, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "held.db", epsilon=1.0, delta=0)
+    with pytest.raises(error, match=message):
+        make().set_params(ledger=ledger).fit(HELD_X, HELD_Y)
+    assert ledger.remaining()["epsilon"] == 1.0
+
+
+def test_it_can_be_kept_copied_and_scored():
+    adjusted = PrivateThreshold(FrozenEstimator(MODEL), epsilon=1.0, random_state=0).fit(HELD_X, HELD_Y)
+    again = pickle.loads(pickle.dumps(adjusted))
+    np.testing.assert_array_equal(again.predict(X), adjusted.predict(X))
+    assert adjusted.n_features_in_ == 3
+    json.dumps(adjusted.privacy_spent_.to_dict())
+    same = clone(adjusted).fit(HELD_X, HELD_Y)
+    assert same.threshold_ == adjusted.threshold_
+    assert judges_rows_alone(adjusted)
+    assert not judges_rows_alone(PrivateThreshold(LogisticRegression()))
+    score = private_score(adjusted, FRESH_X, FRESH_Y, epsilon=1e3, random_state=0)
+    assert score.accuracy == pytest.approx((adjusted.predict(FRESH_X) == FRESH_Y).mean(), abs=1e-3)
+
+
+def test_large_data_are_predicted_block_by_block():
+    adjusted = PrivateThreshold(MODEL, epsilon=1.0, random_state=0).fit(HELD_X, HELD_Y)
+    chunks = Chunks(lambda: ((X[part], y[part]) for part in np.array_split(np.arange(N), 3)))
+    np.testing.assert_array_equal(adjusted.predict(chunks), adjusted.predict(X))
+    in_chunks = PrivateThreshold(MODEL, epsilon=1.0, random_state=0).fit(
+        Chunks(lambda: ((HELD_X[part], None) for part in np.array_split(np.arange(N), 3))), HELD_Y
+    )
+    assert in_chunks.threshold_ == adjusted.threshold_
+
+
+def test_persons_are_protected_where_ids_are_given():
+    adjusted = PrivateThreshold(MODEL, epsilon=1.0, random_state=0).fit(HELD_X, HELD_Y, groups=np.arange(N) // 3)
+    assert adjusted.privacy_spent_.unit == "person"
+
+
+def test_it_is_the_best_threshold_of_an_evaluation():
+    evaluation = private_evaluation(MODEL, HELD_X, HELD_Y, epsilon=1.0, accuracy_share=0.05, random_state=0)
+    adjusted = PrivateThreshold(MODEL, epsilon=1.0, false_negative=5.0, random_state=0).fit(HELD_X, HELD_Y)
+    best = evaluation.best_threshold(false_negative=5.0)
+    assert (best.threshold, best.cost) == (adjusted.threshold_, adjusted.cost_)
