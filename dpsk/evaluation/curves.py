@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from ..mechanisms.samplers import Floats
 from .evidence import Estimate, estimate
-from .inversion import Of, Statistic, interval
+from .inversion import Noise, Of, Statistic, interval
 from .rates import Rates, ratio
 
 
@@ -95,9 +95,10 @@ def auc(rates: Rates) -> Estimate:
             below = np.cumsum(noisy[0]) - noisy[0] + ties * noisy[0] - theta * noisy[0].sum()
             above = noisy[1].sum() - np.cumsum(noisy[1]) + ties * noisy[1] - theta * noisy[1].sum()
             value = float(noisy[1] @ below)
-            tails = sample.tails(fewer, theta, size=more) if sampled else (None, None)
+            rows = sample.tails(fewer, theta, size=more) if sampled else None
             slack = (2 * ties - 1) * sample.lost * (fewer + more)
-            return Statistic(value + slack, np.outer(scales, np.concatenate([below, above])).ravel(), *tails)
+            noise = Noise.of(np.outer(scales, np.concatenate([below, above])).ravel())
+            return Statistic(value + slack, noise, rows)
 
         return at
 

@@ -282,7 +282,7 @@ class BinaryEvaluation(PrivateEvaluation):
     def _between(self, least: NDArray[np.bool_], most: NDArray[np.bool_]) -> tuple[float, float]:
         """Return between what numbers a count lies: at least that of some cells, and at most that of others."""
         level, half = self._table.level, self._error / 2
-        low = level.counts[least].sum() - reach(np.full(int(least.sum()), level.scale), half)
+        low = level.counts[least].sum() - reach(level.scale, int(least.sum()), half)
         return max(0.0, float(low)), min(float(self.n_units), max(0.0, self._table.most(most, half)))
 
     @cached_property
@@ -371,7 +371,7 @@ class MulticlassEvaluation(PrivateEvaluation):
     def confusion_matrix(self) -> ConfusionMatrix:
         """Return counts by true and predicted class."""
         level = self._confusion.level
-        far = reach(np.array([level.scale]), self._error / 2)
+        far = reach(level.scale, 1, self._error / 2)
         ends = np.stack([level.counts - far, level.counts + far + self._sample.lost], axis=-1)
         return _matrix(self.labels, self._confusion.counts, ends.clip(0.0, self.n_units))
 
