@@ -1,5 +1,6 @@
 """Released counts as evidence: estimates of parts and means, each with two intervals."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -121,11 +122,13 @@ class Evidence:
         """Return the mean of something that lies between ``low`` and ``high`` in each cell, and in [0, largest]."""
         error = self.error if error is None else error
 
+        squares = np.maximum(high, low) ** 2
+        noise = Noise.of(squares.ravel() * self.level.scale).reach(_FOR_TRIALS * error)
+        most = float((squares * self.level.counts).sum()) + noise + largest**2 * (1 + self.sample.lost)
+
         def deviation(theta: float) -> float:
             """Return a standard deviation of the sum, as if there were one more unit with the largest value."""
-            squares = (np.maximum(high, low) - theta) ** 2
-            noise = Noise.of(squares.ravel() * self.level.scale).reach(_FOR_TRIALS * error)
-            return float(np.sqrt(max((squares * self.level.counts).sum() + noise, 0.0) + largest**2))
+            return math.sqrt(max(most - self.sample.n * theta**2, largest**2))
 
         def statistic(values: Floats, sign: int, *, sampled: bool) -> Of:
             def at(theta: float) -> Statistic:

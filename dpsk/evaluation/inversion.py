@@ -18,7 +18,8 @@ from ..mechanisms.samplers import Floats
 _PLACES = 512  # of the law of noise
 _WIDE = 12.0  # standard deviations to either side: beyond lies less than 1e-7 of a sum of Laplace noise
 _NEAR = 4e-3  # of a standard deviation: ends are right to that, on the far side
-_STEPS, _HALVINGS = 25, 30
+_FAR = 10.0  # standard deviations beyond which one guess is as good as another
+_STEPS = 25
 
 Tail: TypeAlias = Callable[[Floats], Floats]
 """Bounds on the chance that what rows happen to be moves a statistic by so much, or by more."""
@@ -60,8 +61,8 @@ class Noise:
         step = 2 * _WIDE * deviation / _PLACES
         ratio = np.exp(-step / np.maximum(self.scales, 1e-300))[:, None]
         transforms = (1 - ratio) ** 2 / (1 - 2 * ratio * _COSINES + ratio**2)
-        product = (transforms ** self.times[:, None]).prod(axis=0)
-        chances = np.maximum(np.fft.fftshift(np.fft.irfft(product, _PLACES)), 0.0)
+        product = _IN_THE_MIDDLE * (transforms ** self.times[:, None]).prod(axis=0)
+        chances = np.maximum(np.fft.irfft(product, _PLACES), 0.0)
         values: Floats = _GRID * step
         return values, chances / chances.sum()
 
@@ -73,6 +74,7 @@ class Noise:
 
 
 _COSINES = np.cos(2 * np.pi * np.arange(_PLACES // 2 + 1) / _PLACES)
+_IN_THE_MIDDLE = np.where(np.arange(_PLACES // 2 + 1) % 2, -1.0, 1.0)  # the transform of a shift by half the grid
 _GRID = np.arange(_PLACES) - _PLACES / 2.0
 
 
@@ -141,7 +143,7 @@ def _crossing(chance: Curve, rough: Curve, least: float, far: float, near: float
         return far
     aim = wanted
     for _ in range(_STEPS):
-        theta = _halved(rough, aim, far, near)
+        theta = _passes(rough, aim, far, near)
         excess = float(ndtri(min(max(chance(theta), 1e-12), 1 - 1e-12))) - wanted
         if excess > 0:
             near = theta
@@ -155,17 +157,28 @@ def _crossing(chance: Curve, rough: Curve, least: float, far: float, near: float
     return far
 
 
-def _halved(curve: Curve, aim: float, far: float, near: float) -> float:
-    """Return where a curve passes ``aim`` on the way from ``far``, where it is lower, to ``near``."""
-    start, end = far, near
-    for _ in range(_HALVINGS):
-        middle = (far + near) / 2
-        if curve(middle) > aim:
-            near = middle
+def _passes(curve: Curve, aim: float, far: float, near: float) -> float:
+    """Return where a curve passes ``aim`` on the way from ``far``, where it is lower, to ``near``; or else the middle.
+
+    By false position, where an end that stays weighs half as much each time, and values are cut off far away.
+    """
+    below, above, middle = _cut(curve(far) - aim), _cut(curve(near) - aim), (far + near) / 2
+    if below >= 0 or above <= 0:
+        return middle
+    for _ in range(_STEPS):
+        middle = far + (near - far) * below / (below - above)
+        found = _cut(curve(middle) - aim)
+        if abs(found) < _NEAR / 4:
+            break
+        if found > 0:
+            near, above, below = middle, found, below / 2
         else:
-            far = middle
-    inside = far not in (start, end) and near not in (start, end)
-    return far if inside else (start + end) / 2
+            far, below, above = middle, found, above / 2
+    return middle
+
+
+def _cut(value: float) -> float:
+    return min(max(value, -_FAR), _FAR)
 
 
 def binomial_tails(trials: float, theta: float, size: float = 1.0) -> Tails:

@@ -136,15 +136,20 @@ class Rates:
         high = (self.label & below) | (~self.label & ~above)
         return self.evidence.part(ratio(value, self.sample.n), (low, ~low), (high, ~high))
 
+    def mean_cost(self, threshold: float, false_positive: float, false_negative: float) -> float:
+        """Return the estimate of the mean cost of mistakes at a threshold."""
+        missed = self.evidence.total(self.label) - self.count(self.label, threshold)
+        cost = false_positive * self.count(~self.label, threshold) + false_negative * missed
+        return cost / self.sample.n
+
     def cost(self, threshold: float, false_positive: float, false_negative: float, error: float) -> Estimate:
         """Return the mean cost of mistakes at a threshold."""
         above, below, _, _ = self.flagged(threshold)
-        value = false_positive * self.count(~self.label, threshold)
-        value += false_negative * (self.evidence.total(self.label) - self.count(self.label, threshold))
+        value = self.mean_cost(threshold, false_positive, false_negative)
         low = false_positive * (~self.label & above) + false_negative * (self.label & ~below)
         high = false_positive * (~self.label & below) + false_negative * (self.label & ~above)
         largest = max(false_positive, false_negative)
-        return self.evidence.mean(value / self.sample.n, low, high, largest, error=error)
+        return self.evidence.mean(value, low, high, largest, error=error)
 
 
 def ratio(hits: float, all_of_them: float) -> float:

@@ -330,9 +330,9 @@ class BinaryEvaluation(PrivateEvaluation):
         edges = self.released.edges
         shown = expit(edges) if self.released.asked.is_probability else edges
         error = self._error / len(shown)
-        costs = [self._rates.cost(float(t), false_positive, false_negative, error) for t in shown]
-        best = int(np.argmin([cost.value for cost in costs]))
-        return BestThreshold(float(shown[best]), costs[best])
+        costs = [self._rates.mean_cost(float(t), false_positive, false_negative) for t in shown]
+        best = float(shown[np.argmin(costs)])
+        return BestThreshold(best, self._rates.cost(best, false_positive, false_negative, error))
 
     def _numbers(self) -> Iterator[tuple[str, Estimate]]:
         yield from (("accuracy", self.accuracy), ("balanced_accuracy", self.balanced_accuracy))
