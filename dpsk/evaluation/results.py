@@ -304,9 +304,8 @@ class BinaryEvaluation(PrivateEvaluation):
 
     @cached_property
     def average_precision(self) -> Estimate:
-        """The area under the curve of precision over recall. Both its intervals allow for the sampling, too."""
-        value, ends = average_precision(self._roc, self.base_rate)
-        return Estimate(value, ends, ends)
+        """The area under the curve of precision over recall."""
+        return average_precision(self._rates)
 
     @cached_property
     def log_loss(self) -> Estimate:
