@@ -150,10 +150,10 @@ def evaluation(found: tuple[Released, Any], confidence: float) -> PrivateEvaluat
 class Truth:
     """All metrics of two classes on some rows, which may be so many that they are the population."""
 
-    def __init__(self, rows: Drawn) -> None:
+    def __init__(self, rows: Drawn, weight: Array | None = None) -> None:
         order = np.argsort(rows.score, kind="stable")
-        self.score = rows.score[order]
-        true, weight, predicted = rows.true[order] == 1, rows.weight[order], rows.predicted[order] == 1
+        self.score, weight = rows.score[order], (rows.weight if weight is None else weight)[order]
+        true, predicted = rows.true[order] == 1, rows.predicted[order] == 1
         self.total = float(weight.sum())
         self.weights = np.array([weight * ~true, weight * true])
         self.below = np.concatenate([np.zeros((2, 1)), np.cumsum(self.weights, axis=1)], axis=1)
@@ -175,9 +175,9 @@ class Truth:
         return {
             "accuracy": (hits + negative - false) / self.total,
             "precision": hits / flagged if flagged > 0 else np.nan,
-            "recall": hits / positive,
-            "specificity": 1 - false / negative,
-            "f1": 2 * hits / (positive + flagged),
+            "recall": hits / positive if positive > 0 else np.nan,
+            "specificity": 1 - false / negative if negative > 0 else np.nan,
+            "f1": 2 * hits / (positive + flagged) if positive + flagged > 0 else np.nan,
         }
 
     def matrix(self, edge: float | None) -> Array:
@@ -194,12 +194,13 @@ class Truth:
     def auc(self) -> float:
         negative, positive = self._groups
         above = np.cumsum(positive) - positive / 2
-        return float(above @ negative) / float(self.size[0] * self.size[1])
+        pairs = float(self.size[0] * self.size[1])
+        return float(above @ negative) / pairs if pairs > 0 else np.nan
 
     @cached_property
     def average_precision(self) -> float:
         hits, flagged = np.cumsum(self._groups[1]), np.cumsum(self._groups.sum(axis=0))
-        return float((self._groups[1] * hits / flagged).sum() / self.size[1])
+        return float((self._groups[1] * hits / flagged).sum() / self.size[1]) if self.size[1] > 0 else np.nan
 
     @cached_property
     def log_loss(self) -> float:

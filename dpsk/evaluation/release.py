@@ -41,7 +41,7 @@ LOOK = 1 / 16  # for each of two looks at the scores
 CONFUSION, LIKELIHOOD = 0.4, 0.225  # with several classes
 
 CELLS = 64  # of the look at the range
-BINS, POWER, MOST_BINS = 4.0, 1 / 3, 64  # of the table: so many where a look has a precision of 1, and how it grows
+BINS, MOST_BINS = 4.0, 64  # of the table: where a look has a precision of 1, and at most
 FINER = 4  # cells of the look at the spread, by bin
 LARGEST = 8.0  # log-odds beyond which all count as one
 LIKELIHOODS = np.linspace(-LARGEST, LARGEST, 33)[1:-1]
@@ -131,10 +131,9 @@ def release(buy: Releases, seen: Opinions, asked: Asked, accuracy_share: float) 
     accuracy = buy.level(right, (2,), accuracy_share, "right predictions")
     public = np.linspace(-LARGEST, LARGEST, CELLS + 1) if asked.is_probability else _signed_octaves()
     extent = _look(buy, seen.score, public, LOOK * rest, "range of scores")
-    n_bins = int(np.clip(round(BINS * (n_units / extent.scale) ** POWER), 4, MOST_BINS))
-    grid = _range(extent, public, n_units, FINER * n_bins)
+    grid = _range(extent, public, n_units)
     spread = _look(buy, seen.score, grid, LOOK * rest, "spread of scores")
-    edges = _edges(spread, grid, n_bins, n_units, asked)
+    edges = _edges(spread, grid, n_units, asked)
     bins, n_bins, several = np.searchsorted(edges, seen.score, side="right"), len(edges) + 1, dict[str, Level]()
     if asked.positive is not None:
         shape: tuple[int, ...] = (2, sides(asked), n_bins)
@@ -161,15 +160,24 @@ def _look(buy: Releases, score: Floats, edges: Floats, share: float, label: str)
     return buy.level(np.searchsorted(edges[1:-1], score, side="right"), (len(edges) - 1,), share, label)
 
 
-def _range(level: Level, edges: Floats, n_units: int, n_cells: int) -> Floats:
+def _bins(n_units: int, scale: float) -> int:
+    """Return a number of bins that grows with the precision of a look.
+
+    With more bins it is known better in what order rows are, and counts are less precise: the two errors are alike where
+    the number grows with the third root.
+    """
+    return int(np.clip(round(BINS * (n_units / scale) ** (1 / 3)), 4, MOST_BINS))
+
+
+def _range(level: Level, edges: Floats, n_units: int) -> Floats:
     """Return the edges of even cells over the range in which nearly all scores lie."""
     part = np.cumsum(on_simplex(level.counts, n_units)) / n_units
     first = max(0, int(np.searchsorted(part, _OUTSIDE)) - 1)
     last = min(len(part) - 1, int(np.searchsorted(part, 1 - _OUTSIDE)) + 1)
-    return np.linspace(edges[first], edges[last + 1], n_cells + 1)
+    return np.linspace(edges[first], edges[last + 1], FINER * _bins(n_units, level.scale) + 1)
 
 
-def _edges(level: Level, grid: Floats, n_bins: int, n_units: int, asked: Asked) -> Floats:
+def _edges(level: Level, grid: Floats, n_units: int, asked: Asked) -> Floats:
     """Return edges between bins of equal weight. Rows near a probability of 1/2 weigh more, where labels overlap.
 
     So a rare class gets as many bins as a frequent one.
@@ -179,7 +187,7 @@ def _edges(level: Level, grid: Floats, n_bins: int, n_units: int, asked: Asked) 
         middles = (grid[1:] + grid[:-1]) / 2
         weight = weight / np.cosh(middles / 2)  # in proportion to the root of p (1 - p)
     weight = weight + _EVERYWHERE * weight.mean()
-    parts = np.cumsum(weight)[:-1] / weight.sum()
+    parts, n_bins = np.cumsum(weight)[:-1] / weight.sum(), _bins(n_units, level.scale)
     chosen = grid[1 + np.searchsorted(parts, np.arange(1, n_bins) / n_bins).clip(0, len(grid) - 3)]
     if asked.positive is not None and (asked.joined or asked.is_probability):
         cut = ABOVE_ZERO if asked.joined else 0.0
