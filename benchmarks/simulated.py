@@ -221,7 +221,9 @@ class Truth:
         """Return the part of the positive class in each bin, NaN in an empty one."""
         ends = np.concatenate([[0], np.searchsorted(self.score, edges, side="left"), [len(self.score)]])
         negative, positive = np.diff(self.below[:, ends], axis=1)
-        return np.divide(positive, negative + positive, out=np.full(len(positive), np.nan), where=positive + negative > 0)
+        return np.divide(
+            positive, negative + positive, out=np.full(len(positive), np.nan), where=positive + negative > 0
+        )
 
 
 class TruthOfSeveral:

@@ -65,7 +65,7 @@ CELLS: tuple[Cell, ...] = (
     *(("overconfident of 3", n, epsilon, 20, "row") for n, epsilon in (LOW, HIGH)),
     ("overconfident of 3", *HIGH, 20, "person"),
 )
-FIRST, AGAIN = range(3), range(3, 15)
+FIRST, AGAIN = range(2), range(2, 14)
 """Blocks of all cells, and of cells in which a number missed more often than it may in the first ones."""
 
 LOOKED_AT: tuple[Cell, ...] = ()
@@ -264,7 +264,9 @@ def even_table(rows: Drawn, epsilon: float, seed: int) -> np.ndarray:
     counts = np.maximum(counts + noise, 0.0).reshape(2, EVEN_BINS)
     p = (ends[1:] + ends[:-1]) / 2
     middles = logit(p)
-    table = Drawn(*(np.tile([[0], [1]], EVEN_BINS).ravel(), np.tile(p >= 0.5, 2).astype(np.int64)), *[np.tile(middles, 2)] * 2)
+    table = Drawn(
+        *(np.tile([[0], [1]], EVEN_BINS).ravel(), np.tile(p >= 0.5, 2).astype(np.int64)), *[np.tile(middles, 2)] * 2
+    )
     truth = Truth(table, counts.ravel())
     at = truth.at(None)
     found = (truth.auc, at["recall"], at["precision"], at["f1"], truth.log_loss, truth.brier)
@@ -288,9 +290,7 @@ def precise(folder: Path | None, data: str, n: int, epsilon: float, percent: flo
     return [*texts, f"{np.clip(right + noise / n, 0, 1) - right:.6f}"]
 
 
-PRECISION = Table(
-    "evaluation_precision", ("data", "n", "epsilon", "percent", "repeat"), (OURS, EVEN, SCORE), precise
-)
+PRECISION = Table("evaluation_precision", ("data", "n", "epsilon", "percent", "repeat"), (OURS, EVEN, SCORE), precise)
 
 
 def needs(repeats: int) -> list[tuple[Table, list[tuple]]]:

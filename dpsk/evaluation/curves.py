@@ -84,7 +84,9 @@ def _precision(base_rate: float, tpr: Floats, fpr: Floats) -> Floats:
 def auc(rates: Rates) -> Estimate:
     """Return the area under the ROC curve: how often a row of the positive class has the higher score of two.
 
-    Of two rows in one bin it is not known which has the higher score: for the lower end it is the wrong one.
+    Of two rows in one bin it is not known which has the higher score: for the lower end it is the wrong one. What rows
+    happen to be has binomial tails, as if there were no more pairs than rows of the rarer class, or a normal law where
+    its deviation is smaller (docs/guarantees.md, 13.6).
     """
     level, evidence, sample = rates.released.table, rates.evidence, rates.sample
     noisy = level.counts.sum(axis=1)  # by label and bin
@@ -116,11 +118,11 @@ def auc(rates: Rates) -> Estimate:
 
 
 def _deviation_of_pairs(counts: Floats, most: Floats) -> Callable[[float], float]:
-    """Return what bounds the standard deviation of the number of pairs in the right order, less theta times all pairs.
+    """Return about how far the number of pairs in the right order, less theta times all pairs, happens to be from 0.
 
-    A row adds its place among the rows of the other class, which is known up to its bin. As with other means, there is
-    one more row of each class with the largest value. The theory is that of DeLong, DeLong & Clarke-Pearson (1988); a
-    person adds a mean of such places, so it varies less.
+    It is a standard deviation, by theta. A row adds its place among the rows of the other class (DeLong, DeLong &
+    Clarke-Pearson 1988), which is known up to its bin; a person adds a mean of such places, which varies less. As with
+    other means, there is one more row of each class with the largest value.
     """
     parts = (counts + 1 / counts.shape[1]) / (counts.sum(axis=1, keepdims=True) + 1)
     upper = np.cumsum(parts, axis=1)

@@ -163,8 +163,8 @@ def _look(buy: Releases, score: Floats, edges: Floats, share: float, label: str)
 def _bins(n_units: int, scale: float) -> int:
     """Return a number of bins that grows with the precision of a look.
 
-    With more bins it is known better in what order rows are, and counts are less precise: the two errors are alike where
-    the number grows with the third root.
+    With more bins the order of rows is known better, and counts are less precise. One error falls as the other rises:
+    they are alike where the number of bins grows with the third root.
     """
     return int(np.clip(round(BINS * (n_units / scale) ** (1 / 3)), 4, MOST_BINS))
 
