@@ -37,6 +37,13 @@ def test_many_variables_of_one_scale_are_those_one_by_one():
     assert chances @ values**2 == pytest.approx(2 * (3 * 4 + 0.25), rel=0.01)
 
 
+@pytest.mark.parametrize("scale", [0.0, 1e-310, 1e-12])
+def test_noise_that_is_next_to_nothing_adds_nothing(scale):
+    (values, chances), (others, more) = (Noise.of(np.array(scales)).law() for scales in ((3.0, scale), (3.0,)))
+    np.testing.assert_allclose(values, others)
+    np.testing.assert_allclose(chances, more, atol=1e-12)
+
+
 @pytest.mark.parametrize(("n", "theta"), [(1, 0.3), (7, 0.5), (2_000, 0.01)])
 def test_binomial_tails_are_those_of_scipy(n, theta):
     tails, t = binomial_tails(n, theta, size=3.0), np.linspace(-3.0 * n - 5, 3.0 * n + 5, 101)

@@ -65,7 +65,7 @@ CELLS: tuple[Cell, ...] = (
     *(("overconfident of 3", n, epsilon, 20, "row") for n, epsilon in (LOW, HIGH)),
     ("overconfident of 3", *HIGH, 20, "person"),
 )
-FIRST, AGAIN = range(2), range(2, 14)
+FIRST, AGAIN = range(2), range(2, 8)
 """Blocks of all cells, and of cells in which a number missed more often than it may in the first ones."""
 
 LOOKED_AT: tuple[Cell, ...] = ()
