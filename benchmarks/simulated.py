@@ -16,9 +16,9 @@ from scipy.special import expit, log_softmax
 
 from dpsk.data import Door
 from dpsk.data.persons import Persons
+from dpsk.evaluation import BinaryEvaluation, MulticlassEvaluation, PrivateEvaluation
 from dpsk.evaluation.opinions import ABOVE_ZERO, Asked, Opinions
 from dpsk.evaluation.release import Released, Releases, release
-from dpsk.evaluation.results import BinaryEvaluation, MulticlassEvaluation, PrivateEvaluation
 from dpsk.mechanisms import bits_for
 from dpsk.privacy import Budget
 from dpsk.privacy.ledger import Ledger

@@ -471,7 +471,8 @@ def test_results_can_be_stored_and_printed(n_classes, two, three):
     again = pickle.loads(pickle.dumps(seen))
     assert again.to_dict() == seen.to_dict()
     assert repr(again) == repr(seen)
-    assert repr(seen).startswith(f"{type(seen).__name__}(epsilon=1, 400 rows)\n  accuracy ")
+    about = ", positive class 1" if n_classes == 2 else ""
+    assert repr(seen).startswith(f"{type(seen).__name__}(epsilon=1, 400 rows{about})\n  accuracy ")
     statement = seen.statement()
     for part in ("400 held-out rows", "(1, 0)-differential privacy", "accuracy 0.", "0.95 confidence", "add to it"):
         assert part in statement

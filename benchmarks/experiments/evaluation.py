@@ -25,9 +25,9 @@ from sklearn.metrics import (
 from sklearn.model_selection import train_test_split
 
 from dpsk import DPLogisticRegression
+from dpsk.evaluation import BinaryEvaluation, MulticlassEvaluation
 from dpsk.evaluation.evidence import Estimate
 from dpsk.evaluation.opinions import Asked, opinions
-from dpsk.evaluation.results import BinaryEvaluation, MulticlassEvaluation
 from dpsk.mechanisms import bits_for
 from dpsk.mechanisms.additive import noise_scale
 from dpsk.mechanisms.samplers import discrete_laplace

@@ -10,8 +10,10 @@ from .displays import (
 )
 from .evaluate import private_evaluation
 from .evidence import Estimate
-from .results import BestThreshold, BinaryEvaluation, ConfusionMatrix, MulticlassEvaluation, PrivateEvaluation
+from .results import BestThreshold, ConfusionMatrix, PrivateEvaluation
+from .several_classes import MulticlassEvaluation
 from .sureness import CalibrationCurve
+from .two_classes import BinaryEvaluation
 
 __all__ = [
     "BestThreshold", "BinaryEvaluation", "CalibrationCurve", "ConfusionMatrix", "Estimate", "MulticlassEvaluation",

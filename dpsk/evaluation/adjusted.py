@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..estimators.blocks import by_blocks
 from .evaluate import private_evaluation
-from .results import BinaryEvaluation, require_costs
+from .two_classes import BinaryEvaluation, require_costs
 
 _FOR_ACCURACY = 0.05  # of epsilon: how often a model is right does not say where to cut
 

@@ -13,7 +13,7 @@ from .inversion import Noise, Of, Statistic, interval, normal_tails
 from .rates import Rates, ratio
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RocCurve:
     """A ROC curve at the edges between bins, from the highest threshold to the lowest.
 
@@ -29,7 +29,7 @@ class RocCurve:
     confidence: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrecisionRecallCurve:
     """Precision and recall at the edges between bins, from the highest threshold to the lowest, with common bands."""
 
@@ -64,21 +64,24 @@ def _at_edge(rates: Rates, k: int, positive: bool, error: float) -> Estimate:
     return rates.evidence.part(value, (which & above, which & ~above), error=error)
 
 
-def precision_recall_curve(rates: Rates, roc: RocCurve, base_rate: Estimate) -> PrecisionRecallCurve:
-    """Return the curve that follows from a ROC curve and the part of the positive class."""
+def precision_recall_curve(rates: Rates, roc: RocCurve) -> PrecisionRecallCurve:
+    """Return the curve from the edge with the highest threshold to where everything is above.
+
+    The recall of a ROC curve takes half of the error, and the precision here the other half.
+    """
+    error = rates.error / (2 * rates.n_bins)
+    found = [_precision(rates, k, error) for k in reversed(range(rates.n_bins))]
+    precision, band = np.array([some.value for some in found]), np.array([some.interval for some in found])
     kept = slice(1, None)  # where nothing is above the threshold there is no precision
-    precision = _precision(base_rate.value, roc.tpr, roc.fpr)[kept]
-    low = _precision(base_rate.interval[0], roc.tpr_band[:, 0], roc.fpr_band[:, 1])[kept]
-    high = _precision(base_rate.interval[1], roc.tpr_band[:, 1], roc.fpr_band[:, 0])[kept]
-    bands = np.stack([low, high], axis=1), roc.tpr_band[kept]
-    return PrecisionRecallCurve(roc.thresholds[kept], precision, roc.tpr[kept], *bands, confidence=roc.confidence)
+    return PrecisionRecallCurve(
+        roc.thresholds[kept], precision, roc.tpr[kept], band, roc.tpr_band[kept], roc.confidence
+    )
 
 
-def _precision(base_rate: float, tpr: Floats, fpr: Floats) -> Floats:
-    hits, false = base_rate * np.asarray(tpr), (1 - base_rate) * np.asarray(fpr)
-    total = hits + false
-    precision: Floats = np.divide(hits, total, out=np.ones(len(hits)), where=total > 0)
-    return precision
+def _precision(rates: Rates, k: int, error: float) -> Estimate:
+    above = rates.from_bin(k)
+    value = ratio(rates.evidence.total(rates.label & above), rates.evidence.total(above))
+    return rates.evidence.part(value, (rates.label & above, ~rates.label & above), error=error)
 
 
 def auc(rates: Rates) -> Estimate:

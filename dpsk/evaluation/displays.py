@@ -18,8 +18,10 @@ from ..privacy.report import round_up
 from ..privacy.units import several
 from .curves import PrecisionRecallCurve, RocCurve
 from .release import LARGEST
-from .results import BinaryEvaluation, ConfusionMatrix, MulticlassEvaluation, PrivateEvaluation
+from .results import ConfusionMatrix, PrivateEvaluation
+from .several_classes import MulticlassEvaluation
 from .sureness import CalibrationCurve
+from .two_classes import BinaryEvaluation
 
 # Colours of Okabe and Ito (2008), which the colour-blind can tell apart. Lines and marks differ without colour, too.
 STYLES = (

@@ -11,7 +11,9 @@ from ..privacy.durable.store import set_aside
 from ..privacy.report import warn_not_private
 from .opinions import Asked, opinions
 from .release import Released, Releases, release, require_shares
-from .results import BinaryEvaluation, MulticlassEvaluation, PrivateEvaluation
+from .results import PrivateEvaluation
+from .several_classes import MulticlassEvaluation
+from .two_classes import BinaryEvaluation
 
 
 def private_evaluation(

@@ -38,6 +38,12 @@ class Estimate:
     def __float__(self) -> float:
         return self.value
 
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.value, digits)
+
+    def __repr__(self) -> str:
+        return f"Estimate({self})"
+
     def __format__(self, spec: str) -> str:
         spec = spec or ".3f"
         low, high = self.interval

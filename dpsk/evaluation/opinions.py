@@ -64,7 +64,7 @@ class Asked:
                 )
             return cls(classes, None, method, False)
         which = len(classes) - 1 if positive is None else _number_of(positive, classes)
-        return cls(classes, which, method, len(classes) == 2 and which == 1 and _cuts_at_zero(model))
+        return cls(classes, which, method, len(classes) == 2 and _cuts_at_zero(model))
 
     @property
     def n_classes(self) -> int:

@@ -65,13 +65,17 @@ class Rates:
         return len(self.released.edges) + 1
 
     def place(self, threshold: float) -> Place:
-        """Return where a threshold lies; for a probability, in (0, 1)."""
-        if self.released.asked.is_probability:
-            require_number("threshold", threshold, 0.0, below=1.0, open_low=True)
-            score = float(logit(threshold))
-        else:
-            require_number("threshold", threshold, -np.inf)
-            score = float(threshold)
+        """Return where a threshold lies; raise ValueError unless it is a probability, where there are some.
+
+        Infinity is a threshold that no row reaches.
+        """
+        is_probability = self.released.asked.is_probability
+        for end, last in ((0, self.thresholds[0]), (self.n_bins, np.inf)):
+            if threshold == last:
+                return Place(end, end, 0.0)
+        least, below = (0.0, 1.0) if is_probability else (-np.inf, np.inf)
+        require_number("threshold", threshold, least, below=below)
+        score = float(logit(threshold)) if is_probability else float(threshold)
         edges = self.released.edges
         near = np.flatnonzero(np.abs(edges - score) < 1e-12)
         if len(near):

@@ -190,6 +190,6 @@ def _edges(level: Level, grid: Floats, n_units: int, asked: Asked) -> Floats:
     parts, n_bins = np.cumsum(weight)[:-1] / weight.sum(), _bins(n_units, level.scale)
     chosen = grid[1 + np.searchsorted(parts, np.arange(1, n_bins) / n_bins).clip(0, len(grid) - 3)]
     if asked.positive is not None and (asked.joined or asked.is_probability):
-        cut = ABOVE_ZERO if asked.joined else 0.0
-        chosen = np.append(chosen[np.abs(chosen) > ABOVE_ZERO], cut)  # the model's own threshold
+        cut, width = ABOVE_ZERO if asked.joined else 0.0, grid[1] - grid[0]
+        chosen = np.append(chosen[np.abs(chosen) > width], cut)  # the model's own threshold, and no sliver beside it
     return np.unique(chosen)

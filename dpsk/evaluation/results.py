@@ -15,17 +15,13 @@ from ..privacy import PrivacySpent
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
 from ..privacy.units import ROW, several
-from ..requirements import require_number
 from .counts import consistent, number_right
-from .curves import PrecisionRecallCurve, RocCurve, auc, average_precision, precision_recall_curve, roc_curve
 from .evidence import Estimate, Evidence, Sample, estimate
-from .inversion import reach
-from .rates import Rates, ratio
 from .release import Level, Released
-from .sureness import CalibrationCurve, Sureness, likelihood
+from .sureness import CalibrationCurve, Sureness
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ConfusionMatrix:
     """Counts of units by true class (first axis) and predicted class, in the order of ``labels``.
 
@@ -45,7 +41,7 @@ class BestThreshold:
     cost: Estimate
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PrivateEvaluation(ABC):
     """A released evaluation of a classifier on held-out rows; :func:`~dpsk.private_evaluation` returns it.
 
@@ -149,7 +145,20 @@ class PrivateEvaluation(ABC):
 
     def calibration_curve(self) -> CalibrationCurve:
         """Return how often rows belong to the class, beside the probability that they were given, by bin."""
+        return self._calibration
+
+    @cached_property
+    def _calibration(self) -> CalibrationCurve:
         return self._sureness.curve()
+
+    @abstractmethod
+    def confusion_matrix(self) -> ConfusionMatrix:
+        """Return counts by true and predicted class."""
+
+    @property
+    def _about(self) -> str:
+        """What the numbers are about, for a heading."""
+        return ""
 
     @abstractmethod
     def _numbers(self) -> Iterator[tuple[str, Estimate]]:
@@ -165,8 +174,11 @@ class PrivateEvaluation(ABC):
             }
             for name, number in self._numbers()
         }
+        matrix = self.confusion_matrix()
         return {
             **numbers,
+            "labels": matrix.labels.tolist(),
+            "confusion_matrix": matrix.counts.tolist(),
             "confidence": self.confidence,
             "n_rows": self.n_rows,
             "n_units": self.n_units,
@@ -189,9 +201,9 @@ class PrivateEvaluation(ABC):
         return (
             f"This evaluation on {held} was released once, with ({round_up(spent.epsilon, 4)}, 0)-differential privacy "
             f"for each of these {units}: neighbours differ in that {Adjacency(spent.adjacency).words(self.unit)}. All "
-            f"numbers follow from it: {numbers}. If the {units} are a random sample, each number of their population "
-            f"lies in the range in brackets with {confidence:g} confidence, noise and sampling considered. Other "
-            f"releases from these {units}, fits included, add to it."
+            f"numbers follow from it{self._about}: {numbers}. If the {units} are a random sample, each number of their "
+            f"population lies in the range in brackets with {confidence:g} confidence, noise and sampling considered. "
+            f"Other releases from these {units}, fits included, add to it."
         )
 
     def __repr__(self) -> str:
@@ -200,265 +212,28 @@ class PrivateEvaluation(ABC):
             for name, number in self._numbers()
         ]
         width = max(len(name) for name, *_ in rows)
-        head = f"{type(self).__name__}(epsilon={self.privacy_spent.epsilon:g}, {self.n_units} {several(self.unit)})"
+        held = f"{self.n_units} {several(self.unit) if self.n_units > 1 else self.unit}"
+        head = f"{type(self).__name__}(epsilon={self.privacy_spent.epsilon:g}, {held}{self._about})"
         lines = [f"  {name:<{width}}  {value}  ({low} to {high})" for name, value, low, high in rows]
         return "\n".join(
             [head, *lines, f"  {'':<{width}}  in brackets: {100 * self.confidence:g} % confidence, population"]
         )
 
 
-@dataclass(frozen=True, repr=False)
-class BinaryEvaluation(PrivateEvaluation):
-    """The evaluation of a positive class against all others.
-
-    Thresholds are probabilities, or scores where the model has no probabilities. A threshold between two edges of
-    :meth:`roc_curve` gets an interval that holds for all rows in between, and None is what the model predicts.
-    """
-
-    @property
-    def positive(self) -> Any:
-        """The label of the positive class."""
-        return self.labels[self.released.asked.positive]
-
-    @cached_property
-    def _rates(self) -> Rates:
-        return Rates(self.released, self._sample, self._error)
-
-    @property
-    def _table(self) -> Evidence:
-        return self._rates.evidence
-
-    @property
-    def _number_right(self) -> float:
-        return self._table.total(self._rates.predicted == self._rates.label)
-
-    @cached_property
-    def base_rate(self) -> Estimate:
-        """The part of the positive class."""
-        value = self._table.total(self._rates.label) / self.n_units
-        return self._table.part(value, (self._rates.label, ~self._rates.label))
-
-    def recall(self, threshold: float | None = None) -> Estimate:
-        """Return which part of the positive class is found."""
-        return self._rates.recall(threshold)
-
-    def specificity(self, threshold: float | None = None) -> Estimate:
-        """Return which part of the negative class is left alone."""
-        return _falling(self._rates.fall_out(threshold))
-
-    def precision(self, threshold: float | None = None) -> Estimate:
-        """Return which part of what is predicted to be positive is so."""
-        return self._rates.precision(threshold)
-
-    def f1(self, threshold: float | None = None) -> Estimate:
-        """Return the harmonic mean of precision and recall."""
-        return self._rates.f1(threshold)
-
-    def accuracy_at(self, threshold: float) -> Estimate:
-        """Return the part of right predictions at another threshold than the model's own."""
-        return self._rates.accuracy_at(threshold)
-
-    @cached_property
-    def balanced_accuracy(self) -> Estimate:
-        half = self._error / 2
-        parts = self._rates.recall(error=half), _falling(self._rates.fall_out(error=half))
-        return _mean(parts)
-
-    def confusion_matrix(self, threshold: float | None = None) -> ConfusionMatrix:
-        """Return counts by true and predicted class: the others first, the positive class second."""
-        rates = self._rates
-        above, below, _, _ = rates.flagged(threshold)
-        counts, ends = np.zeros((2, 2)), np.zeros((2, 2, 2))
-        for label, which in enumerate((~rates.label, rates.label)):
-            counts[label, 1] = rates.count(which, threshold)
-            counts[label, 0] = max(0.0, self._table.total(which) - counts[label, 1])
-            for predicted, (least, most) in enumerate(
-                (((which & ~below), (which & ~above)), (which & above, which & below))
-            ):
-                ends[label, predicted] = self._between(least, most)
-        return _matrix(_pair(self.labels, self.released.asked.positive), counts, ends)
-
-    def _between(self, least: NDArray[np.bool_], most: NDArray[np.bool_]) -> tuple[float, float]:
-        """Return between what numbers a count lies: at least that of some cells, and at most that of others."""
-        level, half = self._table.level, self._error / 2
-        low = level.counts[least].sum() - reach(level.scale, int(least.sum()), half)
-        return max(0.0, float(low)), min(float(self.n_units), max(0.0, self._table.most(most, half)))
-
-    @cached_property
-    def _roc(self) -> RocCurve:
-        return roc_curve(self._rates)
-
-    def roc_curve(self) -> RocCurve:
-        """Return the rates of false and of true positives at the edges between bins."""
-        return self._roc
-
-    def precision_recall_curve(self) -> PrecisionRecallCurve:
-        """Return precision and recall at the edges between bins."""
-        return precision_recall_curve(self._rates, self._roc, self.base_rate)
-
-    @cached_property
-    def auc(self) -> Estimate:
-        """The area under the ROC curve."""
-        return auc(self._rates)
-
-    @cached_property
-    def average_precision(self) -> Estimate:
-        """The area under the curve of precision over recall."""
-        return average_precision(self._rates)
-
-    @cached_property
-    def log_loss(self) -> Estimate:
-        return self._sureness.log_loss()
-
-    @cached_property
-    def brier(self) -> Estimate:
-        """The mean squared difference between label and probability."""
-        return self._sureness.brier()
-
-    def cost(
-        self, threshold: float | None = None, *, false_positive: float = 1.0, false_negative: float = 1.0
-    ) -> Estimate:
-        """Return the mean cost of mistakes, given what one of each kind costs."""
-        require_costs(false_positive, false_negative)
-        return self._rates.cost(threshold, false_positive, false_negative)
-
-    def best_threshold(self, *, false_positive: float = 1.0, false_negative: float = 1.0) -> BestThreshold:
-        """Return the threshold with the least mean cost: an edge between bins, or one that none or all rows reach.
-
-        Parameters
-        ----------
-        false_positive, false_negative : float
-            What one mistake of each kind costs.
-        """
-        require_costs(false_positive, false_negative)
-        return BestThreshold(*self._rates.cheapest(false_positive, false_negative))
-
-    def _numbers(self) -> Iterator[tuple[str, Estimate]]:
-        yield from (("accuracy", self.accuracy), ("balanced_accuracy", self.balanced_accuracy))
-        yield from (("precision", self.precision()), ("recall", self.recall()), ("f1", self.f1()))
-        yield from (("auc", self.auc), ("average_precision", self.average_precision))
-        if self.released.asked.is_probability:
-            yield from (("log_loss", self.log_loss), ("brier", self.brier), ("ece", self.ece))
-        yield "base_rate", self.base_rate
+def plain(label: Any) -> Any:
+    """Return a label as Python shows it."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
-@dataclass(frozen=True, repr=False)
-class MulticlassEvaluation(PrivateEvaluation):
-    """The evaluation of several classes at once. One class has ROC curves and thresholds: ``positive=`` asks for them.
-
-    Calibration is that of the class that is predicted.
-    """
-
-    @cached_property
-    def _right(self) -> NDArray[np.bool_]:
-        right: NDArray[np.bool_] = np.eye(len(self.labels), dtype=bool)
-        return right
-
-    @cached_property
-    def _confusion(self) -> Evidence:
-        return self._evidence(self.released.confusion, self._right)
-
-    @cached_property
-    def _table(self) -> Evidence:
-        right = np.indices(self.released.table.counts.shape)[0] == 1
-        return self._evidence(self.released.table, right)
-
-    @property
-    def _number_right(self) -> float:
-        return self._confusion.total(self._right)
-
-    def confusion_matrix(self) -> ConfusionMatrix:
-        """Return counts by true and predicted class."""
-        level = self._confusion.level
-        far = reach(level.scale, 1, self._error / 2)
-        ends = np.stack([level.counts - far, level.counts + far + self._sample.lost], axis=-1)
-        return _matrix(self.labels, self._confusion.counts, ends.clip(0.0, self.n_units))
-
-    def recall(self, label: Any) -> Estimate:
-        """Return which part of a class is found."""
-        return self._recall(self._number_of(label), self._error)
-
-    def precision(self, label: Any) -> Estimate:
-        """Return which part of what is predicted to be of a class is so."""
-        k = self._number_of(label)
-        hits, same = self._cell(k), self._line(k, axis=1)
-        value = ratio(self._confusion.total(hits), self._confusion.total(same))
-        return self._confusion.part(value, (hits, same & ~hits))
-
-    def f1(self, label: Any) -> Estimate:
-        """Return the harmonic mean of precision and recall of a class."""
-        k = self._number_of(label)
-        hits, cross = self._cell(k), self._line(k, axis=0) | self._line(k, axis=1)
-        value = ratio(self._confusion.total(hits), self._confusion.total(cross))
-        return self._confusion.part(value, (hits, cross & ~hits), of=lambda q: 2 * q / (1 + q))
-
-    @cached_property
-    def balanced_accuracy(self) -> Estimate:
-        error = self._error / len(self.labels)
-        return _mean([self._recall(k, error) for k in range(len(self.labels))])
-
-    @cached_property
-    def log_loss(self) -> Estimate:
-        level = self.released.likelihood
-        everything = np.ones(len(level.counts), dtype=bool)
-        counts = consistent(level.counts, everything, self.n_units, self.n_units)
-        return likelihood(Evidence(level, counts, self._sample, self._error))
-
-    def _recall(self, k: int, error: float) -> Estimate:
-        hits, line = self._cell(k), self._line(k, axis=0)
-        value = ratio(self._confusion.total(hits), self._confusion.total(line))
-        return self._confusion.part(value, (hits, line & ~hits), error=error)
-
-    def _number_of(self, label: Any) -> int:
-        found = [k for k, known in enumerate(self.labels) if known == label]
-        if not found:
-            raise ValueError(f"label={label!r} must be one of {self.labels.tolist()}")
-        return found[0]
-
-    def _cell(self, k: int) -> NDArray[np.bool_]:
-        cell = np.zeros_like(self._right)
-        cell[k, k] = True
-        return cell
-
-    def _line(self, k: int, *, axis: int) -> NDArray[np.bool_]:
-        line: NDArray[np.bool_] = np.indices(self._right.shape)[axis] == k
-        return line
-
-    def _numbers(self) -> Iterator[tuple[str, Estimate]]:
-        yield from (("accuracy", self.accuracy), ("balanced_accuracy", self.balanced_accuracy))
-        yield from (("log_loss", self.log_loss), ("ece", self.ece))
-
-
-def require_costs(false_positive: Any, false_negative: Any) -> None:
-    """Raise ValueError unless both are positive numbers."""
-    for name, cost in (("false_positive", false_positive), ("false_negative", false_negative)):
-        require_number(name, cost, 0.0, open_low=True)
-
-
-def _matrix(labels: NDArray[Any], counts: Floats, ends: Floats) -> ConfusionMatrix:
+def matrix_of(labels: NDArray[Any], counts: Floats, ends: Floats) -> ConfusionMatrix:
     """Return counts with their intervals, which reach to the estimates: these know of other levels, too."""
     low, high = np.minimum(ends[..., 0], counts), np.maximum(ends[..., 1], counts)
     return ConfusionMatrix(labels, counts, np.stack([low, high], axis=-1))
 
 
-def _falling(rate: Estimate) -> Estimate:
-    """Return 1 less a rate."""
-    (low, high), (least, most) = rate.interval, rate.interval_on_rows
-    return Estimate(1 - rate.value, (1 - high, 1 - low), (1 - most, 1 - least))
-
-
-def _mean(parts: Any) -> Estimate:
+def mean_of(parts: Any) -> Estimate:
     """Return the mean of numbers whose intervals hold together."""
     value = float(np.mean([part.value for part in parts]))
     low, high = np.mean([part.interval for part in parts], axis=0).tolist()
     least, most = np.mean([part.interval_on_rows for part in parts], axis=0).tolist()
     return estimate(value, (low, high), (least, most))
-
-
-def _pair(labels: NDArray[Any], positive: int | None) -> NDArray[Any]:
-    """Return what stands for the others and for the positive class."""
-    if len(labels) == 2:
-        return labels if positive == 1 else labels[::-1]
-    pair = np.empty(2, dtype=object)
-    pair[:] = "others", labels[positive]
-    return pair

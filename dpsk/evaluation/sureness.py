@@ -19,7 +19,7 @@ from .release import LARGEST, LIKELIHOODS, Released
 WORST = float(np.log1p(np.exp(LARGEST)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CalibrationCurve:
     """How often rows of a bin belong to the class, beside the probability that they were given.
 
