@@ -9,6 +9,7 @@ from ..privacy.units import ROW
 from ..requirements import choice
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
+from ..solvers.calibrated import Calibrated
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, WithRho, budget_of, is_exact, objective_budget, public_precision
@@ -67,7 +68,7 @@ class _DefaultClassifier(WithRho, WithExactModel):
                     "ObjectivePerturbationClassifier, which sets each class against all others, or another solver"
                 )
             budget = objective_budget(self, facts)
-        return Plan(SOLVERS[name], objective, encoding, budget)
+        return Plan(Calibrated(SOLVERS[name]), objective, encoding, budget)
 
     def _is_precise(self, facts: Facts | Unknown) -> bool:
         """Return whether noise hardly matters to a problem that objective perturbation solves."""
@@ -96,7 +97,7 @@ class DPLogisticRegression(Probabilities, _DefaultClassifier):
     """
 
 
-class DPLinearSVC(_DefaultClassifier):
+class DPLinearSVC(Probabilities, _DefaultClassifier):
     """Differentially private linear support vector machine; several classes are one-vs-rest, on one budget.
 
     The hinge has its corner rounded (Chaudhuri, Monteleoni & Sarwate 2011), so that descent does not stall on it.

@@ -1,8 +1,9 @@
 """Everything of dpsk that a solver may import. :func:`dpsk.testing.find_peeks` reads this list, and no other."""
 
+from ..calibration import Curve, Temperature
 from ..data import Columns, Facts
 from ..data.private import Batch, PrivateData, SealedRows
-from ..losses import Loss
+from ..losses import Logistic, Loss, Softmax
 from ..mechanisms import (
     AboveThreshold,
     ArgMin,
@@ -34,6 +35,7 @@ from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP,
 from ..privacy.neighbours import Adjacency
 from ..queries import (
     ArmijoGains,
+    ClassCounts,
     GradientSum,
     HessianSum,
     LossesAlong,
@@ -50,18 +52,19 @@ from .eigen import smallest_eigenpair
 from .gradient_descent import GradientDescent
 from .precision import deviation, gradient_precision, share_of_noise, typical_norm
 from .sampled import SampledSolver
+from .score_curve import Known, curve
 from .solver import Diagnostics, Iterates, Solver
 from .step_search import Along, Backtracking, Comparison, Search
 
 __all__ = [
     "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
-    "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "DescentNoise",
+    "Batch", "Budget", "BudgetExhausted", "Certificate", "ClassCounts", "Columns", "Comparison", "Cost", "Currency", "Curve", "DescentNoise",
     "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP", "GradientDescent", "GradientSum", "HessianSum",
-    "Integers", "Iterates", "Laplace", "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism",
+    "Integers", "Iterates", "Known", "Laplace", "LinearObjective", "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism",
     "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip",
     "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver",
-    "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Solver", "SymmetricGaussian", "TiltedSum",
-    "Trace", "choice", "clip", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm",
+    "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum",
+    "Trace", "choice", "clip", "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm",
     "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
     "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step",
     "typical_norm",

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 from dpsk.queries.outcomes import log_odds_of_winner
-from dpsk.solvers import calibrated
+from dpsk.solvers import shrunk
 
 
 def counts_of(scores, y, edges):
@@ -28,15 +28,15 @@ def test_the_factor_of_scores_is_found_for_any_number_of_classes(n_classes, spre
     y = true.argmax(axis=1)
     given = scores[:, 1] - scores[:, 0] if n_classes == 2 else scores
     known = None if n_classes == 2 else n_classes
-    counts = counts_of(given, y, calibrated.EDGES)
+    counts = counts_of(given, y, shrunk.EDGES)
 
     def excess(factor):
         return loss_of(scores * factor, y) - loss_of(scores * wanted, y)
 
-    found = calibrated.factor(counts, 1.0, known)
+    found = shrunk.factor(counts, 1.0, known)
     assert excess(found) < 0.04
     if (n_classes, spread, wanted) == (10, 0.7, 1.6):  # as if the winner had a single rival
-        assert excess(calibrated.factor(counts, 1.0, None)) > 0.1
+        assert excess(shrunk.factor(counts, 1.0, None)) > 0.1
 
 
 def loss_of(scores, y):
@@ -45,6 +45,6 @@ def loss_of(scores, y):
 
 def test_where_noise_is_all_the_factor_is_the_usual_one():
     for known in (None, 3, 10):
-        counts = np.random.default_rng(0).normal(size=(2, len(calibrated.EDGES) - 1)) * 1e4 + 100
-        usual, _ = calibrated._USUAL if known is None else calibrated._USUAL_OF_SEVERAL
-        assert 0.7 * usual < calibrated.factor(counts, 1e5, known) < 1.5 * usual
+        counts = np.random.default_rng(0).normal(size=(2, len(shrunk.EDGES) - 1)) * 1e4 + 100
+        usual, _ = shrunk._USUAL if known is None else shrunk._USUAL_OF_SEVERAL
+        assert 0.7 * usual < shrunk.factor(counts, 1e5, known) < 1.5 * usual
