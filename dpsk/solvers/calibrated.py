@@ -24,7 +24,7 @@ from .score_curve import Known, curve
 from .solver import Diagnostics, Iterates, Solver
 
 # The part of the budget that is held back: the smallest part from precision 1,000 on, and more below it
-SHARE, PRECISE, LARGEST, LARGEST_BESIDE_MINIMA = 0.02, 1_000.0, 0.1, 0.04
+SHARE, PRECISE, LARGEST, LARGEST_OTHERWISE = 0.02, 1_000.0, 0.1, 0.04
 
 NEAR, FARTHEST = 4.0, 40.0  # cells are even up to about here; and where the last ones begin
 WIDTHS = ((40.0, 0.5), (300.0, 0.25), (math.inf, 0.12))  # of cells, in units of NEAR, below a precision of counts
@@ -32,6 +32,7 @@ WIDTHS = ((40.0, 0.5), (300.0, 0.25), (math.inf, 0.12))  # of cells, in units of
 NATURAL, OF_HINGE, OF_HINGES = 1.0, 1.7, 2.5
 
 FACTORS = np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5])
+USUAL, DOUBT = 0.7, 1.0  # the factor that is usual, and how far its logarithm is from that
 CLASSES = 0.25  # of what is held back, for the count of the classes
 LOSS, LARGEST_LOSS, GROWTH = 2.0, 9.0, 50.0  # where losses are clipped, above that of equal shares
 
@@ -44,7 +45,8 @@ class Calibrated(Solver):
     ----------
     solver : Solver
         What finds the weights, with all of the budget but what is held back: 2 %, and up to 10 % where that is so
-        little that it would tell nothing (4 % beside perturbed minima, which need two thirds).
+        little that it would tell nothing. With several classes, and beside perturbed minima, which need two thirds, it
+        is up to 4 %.
     """
 
     solver: Solver
@@ -54,9 +56,11 @@ class Calibrated(Solver):
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         precision = gradient_precision(data, 1)
-        most = LARGEST_BESIDE_MINIMA if isinstance(data.currency, ObjectiveDP) else LARGEST
+        several, beside_minima = objective.loss.n_classes is not None, isinstance(data.currency, ObjectiveDP)
+        most = LARGEST_OTHERWISE if several or beside_minima else LARGEST
         share = min(max(PRECISE / precision, 1.0) * SHARE, most)
-        price, last, known = data.portion(1 / share), None, None
+        price, known = data.portion(1 / share), None
+        last: Floats | None = None
         with data.holding_back(price):
             iterates = self.solver.iterates(data, objective)
             try:
@@ -71,7 +75,9 @@ class Calibrated(Solver):
             except BudgetExhausted:
                 if last is None:
                     raise
-        find = by_curve if objective.loss.n_classes is None else by_factor
+        if last is None:
+            return None
+        find = by_factor if several else by_curve
         w, calibration = find(last, data, objective, price, precision)
         known = known or Diagnostics()
         try:
@@ -145,7 +151,9 @@ def by_factor(
         start, w - start / natural, natural * FACTORS, clip=clip
     )
     choice = ArgMin.priced(data.share(of=(1 - CLASSES) * price), data.currency)
-    factor = float(natural * FACTORS[data.release(data.measure(losses), choice)])
+    # the choice counts as one of these, each as likely beforehand as its distance from the usual one says
+    surprise = np.square(np.log(FACTORS / USUAL) / DOUBT) / 2 * (data.adjacency.parts * clip / choice.eta)
+    factor = float(natural * FACTORS[data.release(data.measure(losses) + surprise, choice)])
     return w + (1 / factor - 1 / natural) * start, Temperature(factor, shares)
 
 

@@ -19,7 +19,8 @@ DOUBT = 0.7  # of the logarithm of the usual slope
 SHIFT = 0.5  # by how much log-odds at the mean score differ from the usual ones
 BEND = 0.2  # of the logarithm of the slope, along one unit of score
 STEEPEST = 2.0  # the largest slope there may be, in natural ones
-SMOOTH = 0.02  # of all rows: by how much counts of neighbouring cells differ from the mean of their neighbours
+SMOOTH = 0.05  # of all rows: by how much counts of neighbouring cells differ from the mean of their neighbours
+SEEN = 2.0  # standard deviations of the noise, that a cell needs to have any rows
 SURE = 0.1  # of the variance of all labels, that labels in a cell have at least
 OVERFITTED = 0.64  # how many weights are fitted to chance: this much less than mu^2 n of them
 _LEVEL, _ROUNDS, _STEPS, _LONGEST = 1e-4, 5, 30, 2.0
@@ -57,7 +58,7 @@ def rows_in(counts: Floats, known: Known) -> Floats:
     sums, size = counts.sum(axis=0), counts.shape[1]
     second = np.diff(np.eye(size), 2, axis=0)
     smooth = np.linalg.inv(np.eye(size) + 2 * (known.noise / (SMOOTH * known.n_rows)) ** 2 * second.T @ second)
-    rows = np.maximum(smooth @ sums - known.noise * np.sqrt(2 * np.square(smooth).sum(axis=1)), 0)
+    rows = np.maximum(smooth @ sums - SEEN * known.noise * np.sqrt(2 * np.square(smooth).sum(axis=1)), 0)
     found: Floats = known.n_rows * (rows / rows.sum() if rows.sum() > 0 else np.full(size, 1 / size))
     return found
 
@@ -78,7 +79,7 @@ class _Line:
         self._level, self._shift = known.usual * mean, _LEVEL if known.fixed else SHIFT
         self.size = size
 
-    def __call__(self, at: Floats) -> tuple[Floats, Floats]:
+    def through(self, at: Floats) -> tuple[Floats, Floats]:
         """Return the log-odds at the cells, and their derivatives."""
         part = 1 / (1 + np.exp(-(self._usual + self._bends @ at[1:])))
         slopes = self._steepest * part
@@ -102,7 +103,7 @@ class _Problem:
     reference: float = 0.0
 
     def value(self, at: Floats) -> float:
-        log_odds, _ = self.line(at)
+        log_odds, _ = self.line.through(at)
         likelihood = self.weight @ (self.rows * np.logaddexp(0, log_odds) - self.positive * log_odds)
         return float(likelihood + at @ at / 2 + self._pulled(at))
 
@@ -112,7 +113,7 @@ class _Problem:
     def minimum(self, at: Floats) -> Floats:
         """Return the minimum near this point, by Newton's method without second derivatives of the curve."""
         for _ in range(_STEPS):
-            log_odds, slopes = self.line(at)
+            log_odds, slopes = self.line.through(at)
             sure = _probability(log_odds)
             gradient = at - slopes.T @ (self.weight * (self.positive - self.rows * sure))
             hessian = np.eye(len(at)) + slopes.T @ ((self.weight * self.rows * sure * (1 - sure))[:, None] * slopes)
@@ -143,13 +144,13 @@ def curve(counts: Floats, edges: Floats, known: Known) -> tuple[Floats, Floats]:
         # so many of the rows that are thought to be there, as noisy counts of both labels agree with
         problem.positive = counts[1] + sure * (rows - counts.sum(axis=0))
         at = problem.minimum(at)
-        log_odds, _ = line(at)
+        log_odds, _ = line.through(at)
         sure = _probability(log_odds)
         if k == _ROUNDS // 2:
             spread = chance * (log_odds - rows @ log_odds / known.n_rows) ** 2
             problem.pull = known.overfitted * float(problem.weight @ spread / max(spread.sum(), 1e-300))
             problem.reference = float(at[1])
-    return cells, line(at)[0]
+    return cells, line.through(at)[0]
 
 
 def _probability(log_odds: Floats) -> Floats:
