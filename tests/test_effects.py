@@ -21,8 +21,8 @@ from dpsk.estimators.tabular_encoder import TabularEncoder
 from dpsk.mechanisms import bits_for
 from dpsk.privacy.durable import set_aside
 from dpsk.solvers import run
-from dpsk.solvers.shrunk import EDGES, curvature_of
 from dpsk.solvers.descent_noise import DescentNoise, Trace
+from dpsk.solvers.shrunk import EDGES, curvature_of
 
 WORDS = np.array(["late", "ill", "well", "again", "never"])
 

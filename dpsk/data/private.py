@@ -344,7 +344,7 @@ class PrivateData(SealedRows):
         return (self.remaining if of is None else of) / parts * (1 - (_SOLVED if solved else _CLOSED))
 
     def holding_back(self, price: float) -> AbstractContextManager[None]:
-        """Keep so much of the budget for later: within this context it is not left, and nothing can be bought from it."""
+        """Keep so much of the budget for later: within this context nothing can be bought from it."""
         return self._ledger.holding_back(price)
 
     def batch(self, size: int | None) -> PrivateData:

@@ -1,5 +1,6 @@
 """The exact model, without privacy: what epsilon = inf means."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,22 +11,35 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
+from ..calibration import Temperature
 from ..data import ArrayTable, RowMap, Table
 from ..encodings import Weighting
+from ..losses import Logistic, Softmax
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..solvers import Diagnostics, Result
+from ..solvers.calibrated import (
+    FACTORS,
+    OF_HINGE,
+    curved,
+    edges_at,
+    natural_of_several,
+    shares_of,
+    towards,
+)
+from ..solvers.score_curve import Known
 
 _TOLERANCE = 1e-9
 
 
 def minimise(
-    table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting
+    table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting, *, calibrate: bool = False
 ) -> tuple[Result, Floats | None]:
     """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2 on rows as they are, and weights of classes.
 
     An intercept is free. L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root
     mean square, so that units do not matter to the search. Warns if the gradient is not down to 1e-9 in these columns.
+    ``calibrate``: scores that are no log-odds get a calibration from exact counts.
     """
     if not isinstance(table, ArrayTable):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
@@ -78,7 +92,31 @@ def minimise(
             ConvergenceWarning,
             stacklevel=4,
         )
-    return Result(scale * found.reshape(shape), Diagnostics()), of_classes
+    w = scale * found.reshape(shape)
+    if calibrate and not isinstance(loss, Logistic | Softmax):
+        return _calibrated(w, scores(found), y, weights, objective, how.fit_intercept), of_classes
+    return Result(w, Diagnostics()), of_classes
+
+
+def _calibrated(
+    w: Floats, scores: Floats, y: Any, weights: Floats | None, objective: LinearObjective, movable: bool
+) -> Result:
+    """Return the result with its calibration, from exact counts."""
+    weights = np.ones(len(y)) if weights is None else weights
+    if objective.loss.n_classes is None:
+        edges = edges_at(math.inf)
+        within = np.clip(scores, edges[0], edges[-1])
+        counts = np.array([np.histogram(within[y == k], edges, weights=weights[y == k])[0] for k in (-1, 1)], float)
+        known = Known(0.0, float(weights.sum()), math.inf, len(w), OF_HINGE, not movable)
+        w, calibration = curved(w, counts, edges, known)
+        return Result(w, Diagnostics({"calibration": calibration}))
+    natural = natural_of_several(objective.loss)
+    shares = shares_of(np.bincount(y, weights).astype(float), 0.0, float(weights.sum()))
+    start, loss = towards(shares, w, fixed=not movable), Softmax(objective.loss.n_classes)
+    toward = np.log(shares) if movable else np.zeros(len(shares))
+    losses = [weights @ loss.value(toward + factor * natural * (scores - toward / natural), y) for factor in FACTORS]
+    factor = natural * float(FACTORS[np.argmin(losses)])
+    return Result(w + (1 / factor - 1 / natural) * start, Diagnostics({"calibration": Temperature(factor, shares)}))
 
 
 def _times(weights: Floats | None) -> Callable[[Floats], Floats]:

@@ -57,15 +57,15 @@ from .solver import Diagnostics, Iterates, Solver
 from .step_search import Along, Backtracking, Comparison, Search
 
 __all__ = [
-    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
-    "Batch", "Budget", "BudgetExhausted", "Certificate", "ClassCounts", "Columns", "Comparison", "Cost", "Currency", "Curve", "DescentNoise",
-    "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP", "GradientDescent", "GradientSum", "HessianSum",
-    "Integers", "Iterates", "Known", "Laplace", "LinearObjective", "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism",
-    "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip",
-    "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver",
-    "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum",
-    "Trace", "choice", "clip", "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm",
-    "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
-    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step",
-    "typical_norm",
+    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum",
+    "Backtracking", "Batch", "Budget", "BudgetExhausted", "Certificate", "ClassCounts", "Columns", "Comparison",
+    "Cost", "Currency", "Curve", "DescentNoise", "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP",
+    "GradientDescent", "GradientSum", "HessianSum", "Integers", "Iterates", "Known", "Laplace", "LinearObjective",
+    "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma",
+    "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP",
+    "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows", "Search",
+    "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum", "Trace", "choice", "clip",
+    "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm", "gradient_precision", "integer",
+    "largest_curvature", "largest_eigenvalue", "number", "part", "require_perturbable", "sampling_error",
+    "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step", "typical_norm",
 ]  # fmt: skip

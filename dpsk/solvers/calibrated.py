@@ -6,6 +6,7 @@ count of the classes, and one private choice of a factor of all scores.
 """
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +28,7 @@ from .solver import Diagnostics, Iterates, Solver
 SHARE, PRECISE, LARGEST, LARGEST_OTHERWISE = 0.02, 1_000.0, 0.1, 0.04
 
 NEAR, FARTHEST = 4.0, 40.0  # cells are even up to about here; and where the last ones begin
-WIDTHS = ((40.0, 0.5), (300.0, 0.25), (math.inf, 0.12))  # of cells, in units of NEAR, below a precision of counts
+WIDTHS, FINEST = ((40.0, 0.5), (300.0, 0.25)), 0.12  # of cells, in units of NEAR, below a precision of counts
 # What a score of 1 stands for without noise, in log-odds: of the logistic loss, and of others with two classes or more
 NATURAL, OF_HINGE, OF_HINGES = 1.0, 1.7, 2.5
 
@@ -80,10 +81,8 @@ class Calibrated(Solver):
         find = by_factor if several else by_curve
         w, calibration = find(last, data, objective, price, precision)
         known = known or Diagnostics()
-        try:
+        with suppress(BudgetExhausted):  # nothing is left to do
             yield w
-        except BudgetExhausted:
-            pass  # nothing is left to do
         return replace(known, attributes={**known.attributes, "calibration": calibration})
 
 
@@ -103,7 +102,7 @@ def by_curve(
 
 def edges_at(precision: float) -> Floats:
     """Return the ends of cells for scores, the finer the more precise counts are."""
-    width = next(width for below, width in WIDTHS if precision < below)
+    width = next((width for below, width in WIDTHS if precision < below), FINEST)
     size = math.ceil(math.asinh(FARTHEST / NEAR) / width)
     edges: Floats = NEAR * np.sinh(width * np.arange(-size, size + 1))
     return edges

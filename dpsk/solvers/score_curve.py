@@ -64,7 +64,7 @@ def rows_in(counts: Floats, known: Known) -> Floats:
 
 
 class _Line:
-    """The curves that there are: their log-odds at the cells follow from numbers that are standard normal beforehand."""
+    """All curves: their log-odds at the cells follow from numbers that are standard normal beforehand."""
 
     def __init__(self, cells: Floats, mean: float, known: Known) -> None:
         gaps, size = np.diff(cells), len(cells)
