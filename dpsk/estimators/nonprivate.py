@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
-from ..calibration import Temperature
+from ..calibration import Known, Temperature
 from ..data import ArrayTable, RowMap, Table
 from ..encodings import Weighting
 from ..losses import Logistic, Softmax
@@ -27,7 +27,6 @@ from ..solvers.calibrated import (
     shares_of,
     towards,
 )
-from ..solvers.score_curve import Known
 
 _TOLERANCE = 1e-9
 
@@ -43,15 +42,11 @@ def minimise(
     """
     if not isinstance(table, ArrayTable):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-    X: Any = table.given
+    X = _matrix(table.given)
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
     weights, of_classes = weighting.exact(table, y)
-    (rows, d), n, weighed = X.shape, table.facts.n_rows, _times(weights)
-    X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
-    scale = 1 / np.sqrt(np.where(squares > 0, squares / rows, 1.0))
-    if fit_intercept:
-        scale = np.append(scale, 1.0)
+    d, n, weighed = X.shape[1], table.facts.n_rows, _times(weights)
+    scale = np.append(1 / _root_mean_squares(X), [1.0] * fit_intercept)
     columns = () if loss.n_classes is None else (loss.n_classes,)
     shape = (len(scale), *columns)
     scale = scale.reshape(-1, *(1 for _ in columns))
@@ -93,9 +88,20 @@ def minimise(
             stacklevel=4,
         )
     w = scale * found.reshape(shape)
-    if calibrate and not isinstance(loss, Logistic | Softmax):
-        return _calibrated(w, scores(found), y, weights, objective, how.fit_intercept), of_classes
-    return Result(w, Diagnostics()), of_classes
+    if not calibrate or isinstance(loss, Logistic | Softmax):
+        return Result(w, Diagnostics()), of_classes
+    return _calibrated(w, scores(found), y, weights, objective, how.fit_intercept), of_classes
+
+
+def _matrix(X: Any) -> Any:
+    return sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def _root_mean_squares(X: Any) -> Floats:
+    """Return those of the columns; 1 for a column of zeros."""
+    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
+    found: Floats = np.sqrt(np.where(squares > 0, squares / X.shape[0], 1.0))
+    return found
 
 
 def _calibrated(

@@ -199,7 +199,10 @@ class Ledger:
 
     @contextmanager
     def holding_back(self, price: float) -> Iterator[None]:
-        """Keep a part of what is left from every charge, as long as this lasts; raise if there is not so much."""
+        """Keep a part of what is left from every charge, as long as this lasts; raise if there is not so much.
+
+        Formal guarantee: no charge inside goes beyond the limit less this part (docs/guarantees.md, 2.11).
+        """
         held = Fraction(price)
         with self._lock:
             if not 0 <= held <= self._limit - self._charged - self._held:

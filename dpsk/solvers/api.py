@@ -1,6 +1,6 @@
 """Everything of dpsk that a solver may import. :func:`dpsk.testing.find_peeks` reads this list, and no other."""
 
-from ..calibration import Curve, Temperature
+from ..calibration import Curve, Known, Temperature, curve
 from ..data import Columns, Facts
 from ..data.private import Batch, PrivateData, SealedRows
 from ..losses import Logistic, Loss, Softmax
@@ -52,7 +52,6 @@ from .eigen import smallest_eigenpair
 from .gradient_descent import GradientDescent
 from .precision import deviation, gradient_precision, share_of_noise, typical_norm
 from .sampled import SampledSolver
-from .score_curve import Known, curve
 from .solver import Diagnostics, Iterates, Solver
 from .step_search import Along, Backtracking, Comparison, Search
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..calibration import Curve, Temperature
+from ..calibration import Curve, Known, Temperature, curve
 from ..data import Facts
 from ..data.private import PrivateData
 from ..losses import Logistic, Loss, Softmax
@@ -21,7 +21,6 @@ from ..objectives import LinearObjective
 from ..privacy import BudgetExhausted, Currency, ObjectiveDP
 from ..queries import ClassCounts
 from .precision import deviation, gradient_precision
-from .score_curve import Known, curve
 from .solver import Diagnostics, Iterates, Solver
 
 # The part of the budget that is held back: the smallest part from precision 1,000 on, and more below it

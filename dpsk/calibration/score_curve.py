@@ -18,7 +18,7 @@ USUAL = 60.0  # the precision at which scores are usually twice too large
 DOUBT = 0.7  # of the logarithm of the usual slope
 SHIFT = 0.5  # by how much log-odds at the mean score differ from the usual ones
 BEND = 0.2  # of the logarithm of the slope, along one unit of score
-STEEPEST = 2.0  # the largest slope there may be, in natural ones
+STEEPEST, FLATTEST = 2.0, 0.002  # the slopes there may be, in natural ones
 SMOOTH = 0.05  # of all rows: by how much counts of neighbouring cells differ from the mean of their neighbours
 SEEN = 2.0  # standard deviations of the noise, that a cell needs to have any rows
 SURE = 0.1  # of the variance of all labels, that labels in a cell have at least
@@ -45,7 +45,8 @@ class Known:
     @property
     def usual(self) -> float:
         """The slope that is usual: the noisier the weights, the larger are scores."""
-        return self.natural / (1 + math.sqrt(USUAL * math.sqrt(self.n_weights) / self.precision))
+        usual = 1 / (1 + math.sqrt(USUAL * math.sqrt(self.n_weights) / self.precision))
+        return self.natural * max(usual, 2 * FLATTEST)
 
     @property
     def overfitted(self) -> float:
@@ -74,17 +75,17 @@ class _Line:
         self._from_mean = sums - (part * sums[at] + (1 - part) * sums[at - 1])
         walk = np.tril(np.ones((size - 1, size - 2)), -1) * (BEND * np.sqrt((gaps[1:] + gaps[:-1]) / 2))
         self._bends = np.column_stack([np.full(size - 1, DOUBT), walk - walk[at]])
-        self._steepest = STEEPEST * known.natural
-        self._usual = math.log(known.usual / (self._steepest - known.usual))
+        self._flattest, self._steepest = FLATTEST * known.natural, STEEPEST * known.natural
+        self._usual = math.log((known.usual - self._flattest) / (self._steepest - known.usual))
         self._level, self._shift = known.usual * mean, _LEVEL if known.fixed else SHIFT
         self.size = size
 
     def through(self, at: Floats) -> tuple[Floats, Floats]:
         """Return the log-odds at the cells, and their derivatives."""
-        part = 1 / (1 + np.exp(-(self._usual + self._bends @ at[1:])))
-        slopes = self._steepest * part
+        part, most = _probability(self._usual + self._bends @ at[1:]), self._steepest - self._flattest
+        slopes = self._flattest + most * part
         log_odds = self._level + self._shift * at[0] + self._from_mean @ slopes
-        bent = (self._from_mean * (slopes * (1 - part))) @ self._bends
+        bent = (self._from_mean * (most * part * (1 - part))) @ self._bends
         return log_odds, np.column_stack([np.full(self.size, self._shift), bent])
 
 

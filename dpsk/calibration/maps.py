@@ -1,7 +1,7 @@
 """Calibrations: increasing maps from the scores of a fitted model to log-odds, and what was released to find them.
 
 They are public, like the weights. A value depends on the scores of its row alone, bit for bit: it takes comparisons,
-sums, products and quotients.
+sums, products and quotients (docs/guarantees.md, 13.5).
 """
 
 from dataclasses import dataclass
