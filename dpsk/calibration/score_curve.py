@@ -111,16 +111,25 @@ class _Problem:
     def _pulled(self, at: Floats) -> float:
         return self.pull * math.exp(DOUBT * (at[1] - self.reference))
 
+    def _hessian(self, at: Floats) -> Floats:
+        log_odds, slopes = self.line.through(at)
+        sure = _probability(log_odds)
+        hessian = np.eye(len(at)) + slopes.T @ ((self.weight * self.rows * sure * (1 - sure))[:, None] * slopes)
+        hessian[1, 1] += DOUBT**2 * self._pulled(at)
+        return hessian
+
+    def deviation(self, at: Floats, parts: Floats) -> float:
+        """Return how uncertain a mean of the log-odds of cells is, given the part of each cell."""
+        along = parts @ self.line.through(at)[1]
+        return math.sqrt(float(along @ np.linalg.solve(self._hessian(at), along)))
+
     def minimum(self, at: Floats) -> Floats:
         """Return the minimum near this point, by Newton's method without second derivatives of the curve."""
         for _ in range(_STEPS):
             log_odds, slopes = self.line.through(at)
-            sure = _probability(log_odds)
-            gradient = at - slopes.T @ (self.weight * (self.positive - self.rows * sure))
-            hessian = np.eye(len(at)) + slopes.T @ ((self.weight * self.rows * sure * (1 - sure))[:, None] * slopes)
+            gradient = at - slopes.T @ (self.weight * (self.positive - self.rows * _probability(log_odds)))
             gradient[1] += DOUBT * self._pulled(at)
-            hessian[1, 1] += DOUBT**2 * self._pulled(at)
-            step = np.linalg.solve(hessian, -gradient)
+            step = np.linalg.solve(self._hessian(at), -gradient)
             length, value, fall = min(1.0, _LONGEST / max(np.abs(step).max(), 1e-300)), self.value(at), gradient @ step
             while self.value(at + length * step) > value + 1e-4 * length * fall and length > 1e-6:
                 length /= 2
@@ -130,8 +139,11 @@ class _Problem:
         return at
 
 
-def curve(counts: Floats, edges: Floats, known: Known) -> tuple[Floats, Floats]:
-    """Return scores and the log-odds there, both increasing, for noisy counts of both labels between edges."""
+def curve(counts: Floats, edges: Floats, known: Known) -> tuple[Floats, Floats, float]:
+    """Return scores and the log-odds there, both increasing, for noisy counts of both labels between edges.
+
+    The last number tells how uncertain the log-odds at the score 0 are: their variance, in parts of their square.
+    """
     cells, rows = (edges[1:] + edges[:-1]) / 2, rows_in(counts, known)
     mean = 0.0 if known.fixed else float(rows @ cells) / known.n_rows
     share = float(np.clip(0.5 + (counts[1] - counts[0]).sum() / (2 * known.n_rows), 0.01, 0.99))
@@ -151,7 +163,10 @@ def curve(counts: Floats, edges: Floats, known: Known) -> tuple[Floats, Floats]:
             spread = chance * (log_odds - rows @ log_odds / known.n_rows) ** 2
             problem.pull = known.overfitted * float(problem.weight @ spread / max(spread.sum(), 1e-300))
             problem.reference = float(at[1])
-    return cells, line.through(at)[0]
+    log_odds, middle = line.through(at)[0], np.array([np.interp(0.0, cells, unit) for unit in np.eye(len(cells))])
+    at_zero = float(middle @ log_odds)
+    uncertain = problem.deviation(at, middle) ** 2 / max(at_zero**2, 1e-300)
+    return cells, log_odds, uncertain
 
 
 def _probability(log_odds: Floats) -> Floats:

@@ -94,6 +94,7 @@ def minimise(
 
 
 def _matrix(X: Any) -> Any:
+    """Return the rows in double precision."""
     return sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
 
 

@@ -33,6 +33,7 @@ NATURAL, OF_HINGE, OF_HINGES = 1.0, 1.7, 2.5
 
 FACTORS = np.array([0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5])
 USUAL, DOUBT = 0.7, 1.0  # the factor that is usual, and how far its logarithm is from that
+_APART = 1e-6  # of scores, at the least
 CLASSES = 0.25  # of what is held back, for the count of the classes
 LOSS, LARGEST_LOSS, GROWTH = 2.0, 9.0, 50.0  # where losses are clipped, above that of equal shares
 
@@ -108,25 +109,27 @@ def edges_at(precision: float) -> Floats:
 
 
 def curved(w: Floats, counts: Floats, edges: Floats, known: Known) -> tuple[Floats, Curve]:
-    """Return the weights moved so that the score 0 has even odds, and the curve for their scores."""
-    scores, log_odds = curve(counts, edges, known)
+    """Return the weights moved so that the score 0 has even odds, and the curve for their scores.
+
+    The less certain it is on which side of even odds the score 0 was, the less it is moved (James & Stein 1961).
+    """
+    scores, log_odds, uncertain = curve(counts, edges, known)
     slopes = np.diff(log_odds)[[0, -1]] / np.diff(scores)[[0, -1]]
     even = float(np.interp(0.0, log_odds, scores))
     if log_odds[0] >= 0:
         even = scores[0] - log_odds[0] / slopes[0]
     elif log_odds[-1] <= 0:
         even = scores[-1] - log_odds[-1] / slopes[1]
-    if known.fixed:
-        log_odds, even = log_odds - np.interp(0.0, scores, log_odds), 0.0
-    else:
-        w = w.copy()
-        w[-1] -= even
-    before, after = scores < even - 1e-6, scores > even + 1e-6
-    far = np.array([min(scores[0], even) - 1, max(scores[-1], even) + 1])
-    ends = [log_odds[0] + slopes[0] * (far[0] - scores[0]), log_odds[-1] + slopes[1] * (far[1] - scores[-1])]
-    points = np.concatenate([far[:1], scores[before], [even], scores[after], far[1:]]) - even
+    at = 0.0 if known.fixed else max(0.0, 1 - uncertain) * even
+    first, last = min(scores[0], at, even) - 1, max(scores[-1], at, even) + 1
+    ends = log_odds[0] + slopes[0] * (first - scores[0]), log_odds[-1] + slopes[1] * (last - scores[-1])
+    before, after = (scores < at - _APART) & (log_odds < 0), (scores > at + _APART) & (log_odds > 0)
+    points = np.concatenate([[first], scores[before], [at], scores[after], [last]]) - at
     values = np.concatenate([ends[:1], log_odds[before], [0.0], log_odds[after], ends[1:]])
-    return w, Curve(points, values, edges - even, counts, known.noise)
+    w = w.copy()
+    if not known.fixed:
+        w[-1] -= at
+    return w, Curve(points, values, edges - at, counts, known.noise)
 
 
 def by_factor(

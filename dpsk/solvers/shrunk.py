@@ -42,7 +42,7 @@ class Shrunk(Solver):
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         last = objective.start()
-        with data.holding_back(data.portion(1 / SHARE)):
+        with data.holding_back(SHARE * data.budget.limit):
             descent = self.descent.iterates(data, objective)
             while True:
                 try:
