@@ -73,7 +73,7 @@ TABLE = Table("probabilities", ("dataset", "model", "epsilon", "repeat", "fold")
 def keys(repeats: int) -> Iterable[tuple]:
     cells = [(model, epsilon) for model in PRIVATE for epsilon in EPSILONS] + [(CONSTANT, ""), (LOGISTIC, "")]
     for dataset in (*CHOSEN_ON, *FEW, *LARGE):
-        for repeat in range(1 if dataset in LARGE else repeats):
+        for repeat in range(repeats if dataset in CHOSEN_ON else 1):
             for fold in range(1 if dataset in LARGE else 5):
                 yield from ((dataset, *cell, repeat, fold) for cell in cells)
 

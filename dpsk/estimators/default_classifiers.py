@@ -84,7 +84,8 @@ class DPLogisticRegression(Probabilities, _DefaultClassifier):
 
     Nothing has to be tuned: clip, step size and number of steps follow from the numbers of rows, columns and classes,
     the budget, and noisy statistics that the budget pays for. Columns need no scaling and no bounds, though public
-    ``bounds`` save a part of the budget where they are known.
+    ``bounds`` save a part of the budget where they are known. Probabilities are calibrated within the budget
+    (``calibration_``), and ``intercept_`` is where the likeliest class changes; ``coef_`` is what the solver found.
 
     Examples
     --------
@@ -101,7 +102,8 @@ class DPLinearSVC(Probabilities, _DefaultClassifier):
     """Differentially private linear support vector machine; several classes are one-vs-rest, on one budget.
 
     The hinge has its corner rounded (Chaudhuri, Monteleoni & Sarwate 2011), so that descent does not stall on it.
-    Nothing has to be tuned, as for :class:`~dpsk.DPLogisticRegression`.
+    Nothing has to be tuned, as for :class:`~dpsk.DPLogisticRegression`. Scores are no log-odds; ``predict_proba`` rests on
+    a calibration within the budget of the fit, without privacy on exact counts.
     """
 
     _loss = "huber_hinge"

@@ -46,7 +46,7 @@ def minimise(
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
     weights, of_classes = weighting.exact(table, y)
     d, n, weighed = X.shape[1], table.facts.n_rows, _times(weights)
-    scale = np.append(1 / _root_mean_squares(X), [1.0] * fit_intercept)
+    scale: Floats = np.append(1 / _root_mean_squares(X), [1.0] * fit_intercept)
     columns = () if loss.n_classes is None else (loss.n_classes,)
     shape = (len(scale), *columns)
     scale = scale.reshape(-1, *(1 for _ in columns))
