@@ -102,8 +102,8 @@ class DPLinearSVC(Probabilities, _DefaultClassifier):
     """Differentially private linear support vector machine; several classes are one-vs-rest, on one budget.
 
     The hinge has its corner rounded (Chaudhuri, Monteleoni & Sarwate 2011), so that descent does not stall on it.
-    Nothing has to be tuned, as for :class:`~dpsk.DPLogisticRegression`. Scores are no log-odds; ``predict_proba`` rests on
-    a calibration within the budget of the fit, without privacy on exact counts.
+    Nothing has to be tuned, as for :class:`~dpsk.DPLogisticRegression`. Scores are no log-odds: ``predict_proba`` rests
+    on a calibration within the budget of the fit, and for ``epsilon=inf`` on exact counts.
     """
 
     _loss = "huber_hinge"

@@ -25,8 +25,8 @@ class DPGradientDescentClassifier(ProbabilitiesIfCalibrated, WithRho, WithExactM
         Logistic loss (softmax for several classes), or the hinge with a rounded corner (one-vs-rest).
     calibrate : bool
         Whether a part of the budget is held back to make probabilities right (``calibration_``): 2 %, and up to 10 %
-        where there are few rows, or epsilon is small. Without it there are probabilities for "log_loss" only, and noise makes them too
-        extreme.
+        where there are few rows, or epsilon is small. Without it there are probabilities for "log_loss" only, and
+        noise makes them too extreme.
     """
 
     loss: str = choice("log_loss", *SMOOTH_LOSSES)
