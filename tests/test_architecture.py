@@ -25,6 +25,7 @@ ROOMS = [
     "privacy",
     "mechanisms",
     "elementwise",
+    "calibration",
     "losses",
     "penalties",
     "data",

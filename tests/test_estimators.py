@@ -43,6 +43,7 @@ from threadpoolctl import threadpool_limits
 
 import dpsk
 from dpsk import DPAGDSVC, BudgetExhausted, DPAGDLogisticRegression, Number, PrivacySpent
+from dpsk.calibration import Curve, Temperature
 from dpsk.estimators.budgets import is_exact
 from dpsk.estimators.progress import Progress
 from dpsk.privacy.ledger import Release
@@ -199,7 +200,8 @@ PUBLIC = {
 
 
 def public(Estimator):
-    return PUBLIC | ({"certificate_"} if Estimator in SECOND_ORDER else set())
+    calibrated = {"calibration_"} if Estimator in STANDARDISING else set()
+    return PUBLIC | calibrated | ({"certificate_"} if Estimator in SECOND_ORDER else set())
 
 
 def walk(thing, seen=None):
@@ -231,6 +233,9 @@ def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, req
     loaded = pickle.loads(pickle.dumps(model))
     assert set(vars(loaded)) == set(loaded.get_params()) | public(Estimator)
     released = {id(vars(loaded)[name]) for name in PUBLIC}
+    released |= {
+        id(part) for part in (vars(loaded.calibration_) if "calibration_" in public(Estimator) else {}).values()
+    }
     secrets = {float(v) for v in (*X.sum(axis=0), *np.linalg.norm(X, axis=1), *np.unique(X), len(y))}
     parameters = {float(v) for v in loaded.get_params().values() if isinstance(v, int | float)}
     secrets -= {0.0, 0.1, 0.15, 0.5, 0.9, 1.0, *parameters}
@@ -241,6 +246,7 @@ def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, req
             assert thing not in secrets, f"the model holds {thing}, a fact of the data"
         else:
             known = (int, str, bool, type(None), dict, list, tuple, Estimator, PrivacySpent, Release, Certificate)
+            known += (Curve, Temperature)
             assert isinstance(thing, known) or type(thing).__module__.startswith("dpsk.privacy."), type(thing)
     assert not np.isin(loaded.coef_, list(secrets)).any()
     numbers = [thing for thing in walk(loaded) if isinstance(thing, int) and not isinstance(thing, bool)]

@@ -248,10 +248,12 @@ def test_persons_of_one_row_each_take_the_same_way_as_others(Estimator, monkeypa
 def test_auto_solves_no_perturbed_objective_for_persons(unit):
     """No theorem covers that: rows of one person together change a determinant by more than one row."""
     many = 10_000_000
-    assert isinstance(plan_of(DPLogisticRegression(), Facts(many, 3, 2)).solver, ObjectivePerturbation)
-    assert isinstance(plan_of(DPLogisticRegression(), Facts(many, 3, 2, weighted=True)).solver, ObjectivePerturbation)
+    assert isinstance(plan_of(DPLogisticRegression(), Facts(many, 3, 2)).solver.solver, ObjectivePerturbation)
+    assert isinstance(
+        plan_of(DPLogisticRegression(), Facts(many, 3, 2, weighted=True)).solver.solver, ObjectivePerturbation
+    )
     of_persons = Facts(many, 3, 2, unit=unit, weighted=True, most_rows=3)
-    assert isinstance(plan_of(DPLogisticRegression(), of_persons).solver, GradientDescent)
+    assert isinstance(plan_of(DPLogisticRegression(), of_persons).solver.solver, GradientDescent)
 
 
 # --------------------------------------------------------------------------------------------- what a model holds

@@ -6,6 +6,7 @@ import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn, Self
 from weakref import WeakKeyDictionary
@@ -341,6 +342,10 @@ class PrivateData(SealedRows):
         1e-12, and by less than 1e-9 where the strength of a release is ``solved`` for.
         """
         return (self.remaining if of is None else of) / parts * (1 - (_SOLVED if solved else _CLOSED))
+
+    def holding_back(self, price: float) -> AbstractContextManager[None]:
+        """Keep so much of the budget for later: within this context nothing can be bought from it."""
+        return self._ledger.holding_back(price)
 
     def batch(self, size: int | None) -> PrivateData:
         """Return some of the rows behind the same door, with the same budget; all of them if ``size`` is None.

@@ -25,6 +25,7 @@ from ..privacy.report import PrivacySpent, warn_not_private
 from ..privacy.units import unit_of
 from ..requirements import checked, clip, number, require_name, require_number
 from ..solvers import run
+from ..solvers.calibrated import Calibrated
 from .blocks import by_blocks
 from .constructor import in_own_words, refuse_unsupported
 from .documentation import documented
@@ -213,7 +214,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         if door is None:
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
-            result, of_classes = minimise(table, objective, how, plan.weighting)
+            calibrate = isinstance(plan.solver, Calibrated)
+            result, of_classes = minimise(table, objective, how, plan.weighting, calibrate=calibrate)
             report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)

@@ -9,6 +9,7 @@ from ..privacy.units import ROW
 from ..requirements import choice
 from ..solvers import Solver
 from ..solvers.adaptive_gradient import AdaptiveGradient
+from ..solvers.calibrated import Calibrated
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.objective_perturbation import ObjectivePerturbation
 from .budgets import WithExactModel, WithRho, budget_of, is_exact, objective_budget, public_precision
@@ -67,7 +68,7 @@ class _DefaultClassifier(WithRho, WithExactModel):
                     "ObjectivePerturbationClassifier, which sets each class against all others, or another solver"
                 )
             budget = objective_budget(self, facts)
-        return Plan(SOLVERS[name], objective, encoding, budget)
+        return Plan(Calibrated(SOLVERS[name]), objective, encoding, budget)
 
     def _is_precise(self, facts: Facts | Unknown) -> bool:
         """Return whether noise hardly matters to a problem that objective perturbation solves."""
@@ -83,7 +84,8 @@ class DPLogisticRegression(Probabilities, _DefaultClassifier):
 
     Nothing has to be tuned: clip, step size and number of steps follow from the numbers of rows, columns and classes,
     the budget, and noisy statistics that the budget pays for. Columns need no scaling and no bounds, though public
-    ``bounds`` save a part of the budget where they are known.
+    ``bounds`` save a part of the budget where they are known. Probabilities are calibrated within the budget
+    (``calibration_``), and ``intercept_`` is where the likeliest class changes; ``coef_`` is what the solver found.
 
     Examples
     --------
@@ -96,11 +98,12 @@ class DPLogisticRegression(Probabilities, _DefaultClassifier):
     """
 
 
-class DPLinearSVC(_DefaultClassifier):
+class DPLinearSVC(Probabilities, _DefaultClassifier):
     """Differentially private linear support vector machine; several classes are one-vs-rest, on one budget.
 
     The hinge has its corner rounded (Chaudhuri, Monteleoni & Sarwate 2011), so that descent does not stall on it.
-    Nothing has to be tuned, as for :class:`~dpsk.DPLogisticRegression`.
+    Nothing has to be tuned, as for :class:`~dpsk.DPLogisticRegression`. Scores are no log-odds: ``predict_proba`` rests
+    on a calibration within the budget of the fit, and for ``epsilon=inf`` on exact counts.
     """
 
     _loss = "huber_hinge"

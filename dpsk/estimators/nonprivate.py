@@ -1,5 +1,6 @@
 """The exact model, without privacy: what epsilon = inf means."""
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -10,34 +11,42 @@ from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.exceptions import ConvergenceWarning
 
+from ..calibration import Known, Temperature
 from ..data import ArrayTable, RowMap, Table
 from ..encodings import Weighting
+from ..losses import Logistic, Softmax
 from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..solvers import Diagnostics, Result
+from ..solvers.calibrated import (
+    FACTORS,
+    OF_HINGE,
+    curved,
+    edges_at,
+    natural_of_several,
+    shares_of,
+    towards,
+)
 
 _TOLERANCE = 1e-9
 
 
 def minimise(
-    table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting
+    table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting, *, calibrate: bool = False
 ) -> tuple[Result, Floats | None]:
     """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2 on rows as they are, and weights of classes.
 
     An intercept is free. L-BFGS, then Newton's method with conjugate gradients, both in columns scaled to unit root
     mean square, so that units do not matter to the search. Warns if the gradient is not down to 1e-9 in these columns.
+    ``calibrate``: scores that are no log-odds get a calibration from exact counts.
     """
     if not isinstance(table, ArrayTable):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-    X: Any = table.given
+    X = _matrix(table.given)
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
     weights, of_classes = weighting.exact(table, y)
-    (rows, d), n, weighed = X.shape, table.facts.n_rows, _times(weights)
-    X = sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
-    scale = 1 / np.sqrt(np.where(squares > 0, squares / rows, 1.0))
-    if fit_intercept:
-        scale = np.append(scale, 1.0)
+    d, n, weighed = X.shape[1], table.facts.n_rows, _times(weights)
+    scale: Floats = np.append(1 / _root_mean_squares(X), [1.0] * fit_intercept)
     columns = () if loss.n_classes is None else (loss.n_classes,)
     shape = (len(scale), *columns)
     scale = scale.reshape(-1, *(1 for _ in columns))
@@ -78,7 +87,43 @@ def minimise(
             ConvergenceWarning,
             stacklevel=4,
         )
-    return Result(scale * found.reshape(shape), Diagnostics()), of_classes
+    w = scale * found.reshape(shape)
+    if not calibrate or isinstance(loss, Logistic | Softmax):
+        return Result(w, Diagnostics()), of_classes
+    return _calibrated(w, scores(found), y, weights, objective, how.fit_intercept), of_classes
+
+
+def _matrix(X: Any) -> Any:
+    """Return the rows in double precision."""
+    return sp.csr_matrix(X, dtype=np.float64) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def _root_mean_squares(X: Any) -> Floats:
+    """Return those of the columns; 1 for a column of zeros."""
+    squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() if sp.issparse(X) else np.einsum("ij,ij->j", X, X)
+    found: Floats = np.sqrt(np.where(squares > 0, squares / X.shape[0], 1.0))
+    return found
+
+
+def _calibrated(
+    w: Floats, scores: Floats, y: Any, weights: Floats | None, objective: LinearObjective, movable: bool
+) -> Result:
+    """Return the result with its calibration, from exact counts."""
+    weights = np.ones(len(y)) if weights is None else weights
+    if objective.loss.n_classes is None:
+        edges = edges_at(math.inf)
+        within = np.clip(scores, edges[0], edges[-1])
+        counts = np.array([np.histogram(within[y == k], edges, weights=weights[y == k])[0] for k in (-1, 1)], float)
+        known = Known(0.0, float(weights.sum()), math.inf, len(w), OF_HINGE, not movable)
+        w, calibration = curved(w, counts, edges, known)
+        return Result(w, Diagnostics({"calibration": calibration}))
+    natural = natural_of_several(objective.loss)
+    shares = shares_of(np.bincount(y, weights).astype(float), 0.0, float(weights.sum()))
+    start, loss = towards(shares, w, fixed=not movable), Softmax(objective.loss.n_classes)
+    toward = np.log(shares) if movable else np.zeros(len(shares))
+    losses = [weights @ loss.value(toward + factor * natural * (scores - toward / natural), y) for factor in FACTORS]
+    factor = natural * float(FACTORS[np.argmin(losses)])
+    return Result(w + (1 / factor - 1 / natural) * start, Diagnostics({"calibration": Temperature(factor, shares)}))
 
 
 def _times(weights: Floats | None) -> Callable[[Floats], Floats]:

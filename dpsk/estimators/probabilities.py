@@ -45,20 +45,28 @@ class LossNamed:
 
 
 class Probabilities:
-    """``predict_proba`` and ``predict_log_proba`` of a classifier whose scores are log-odds."""
+    """``predict_proba`` and ``predict_log_proba`` of a classifier whose scores are log-odds, or are calibrated.
+
+    Attributes
+    ----------
+    calibration_ : Curve or Temperature
+        The increasing map from scores to log-odds that was found with a part of the budget, see
+        :mod:`dpsk.calibration`. Missing where scores count as log-odds without it.
+    """
 
     decision_function: Any
 
     def _log_odds(self, X: Any) -> Floats:
         scores: Floats = self.decision_function(X)
-        return scores
+        calibration = getattr(self, "calibration_", None)
+        return scores if calibration is None else calibration(scores)
 
     @by_blocks
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of ``classes_``.
 
-        Noise makes scores too large where rows are few; the probabilities are then too close to 0 and 1.
-        :class:`~dpsk.DPTabularClassifier` measures that, and corrects its scores by one factor.
+        Noise makes scores too large where rows are few. Where there is a ``calibration_`` it corrects that; otherwise
+        the probabilities are then too close to 0 and 1.
         """
         scores = self._log_odds(X)
         if scores.ndim == 1:
@@ -102,4 +110,22 @@ class ProbabilitiesOfLogLoss(Probabilities):
     @available_if(_is_log_loss)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the logarithm of the probability of each class; for ``loss="log_loss"``."""
+        return super().predict_log_proba(X)
+
+
+def _is_calibrated(self: Any) -> bool:
+    return bool(self.calibrate) or _is_log_loss(self)
+
+
+class ProbabilitiesIfCalibrated(Probabilities):
+    """The same where ``loss`` and ``calibrate`` are parameters: they exist for "log_loss", or with a calibration."""
+
+    @available_if(_is_calibrated)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, in the order of ``classes_``."""
+        return super().predict_proba(X)
+
+    @available_if(_is_calibrated)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithm of the probability of each class."""
         return super().predict_log_proba(X)

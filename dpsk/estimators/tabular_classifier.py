@@ -9,9 +9,9 @@ from ..encodings.tabular import TabularEncoding, currency_for
 from ..objectives import Linear
 from ..privacy import Budget, GaussianDP, PureDP
 from ..requirements import checked
-from ..solvers.calibrated import SHARE, Calibrated
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.output_perturbation import OutputPerturbation
+from ..solvers.shrunk import Shrunk
 from .classifier import PrivateClassifier
 from .effects import Effects, effects_of
 from .plan import Plan, l2_of, with_parameters_of
@@ -77,8 +77,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         pure = self.delta == 0
         # or its error, before the facts of the data are asked for
         Budget.of(self.epsilon, self.delta, currency=PureDP() if pure else GaussianDP())
-        descent = GradientDescent(reach=REACH, spare=SHARE, traced=TRACED)
-        solver = self._without_delta(facts) if pure else Calibrated(descent)
+        descent = GradientDescent(reach=REACH, traced=TRACED)
+        solver = self._without_delta(facts) if pure else Shrunk(descent)
         currency = currency_for(facts, float(self.epsilon), float(self.delta), self.adjacency)
         return Plan(solver, objective, encoding, Budget.of(self.epsilon, self.delta, currency=currency))
 

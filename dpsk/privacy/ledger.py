@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
@@ -118,7 +120,7 @@ class Ledger:
             raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
         self._budget, self._unit = budget, as_unit(unit)
         self._limit = Fraction(budget.limit)
-        self._charged = Fraction(0)
+        self._charged = self._held = Fraction(0)
         self._failure = 0.0
         self._releases: dict[tuple[str, float], int] = {}
         self._turn = 0
@@ -148,8 +150,8 @@ class Ledger:
 
     @property
     def remaining(self) -> float:
-        """What is left, rounded down: a price of exactly this much still fits."""
-        return below(self._limit - self._charged)
+        """What is left and not held back, rounded down: a price of exactly this much still fits."""
+        return below(self._limit - self._charged - self._held)
 
     @property
     def turn(self) -> int:
@@ -182,7 +184,7 @@ class Ledger:
             total = times * Fraction(price)
             if self._closed:
                 raise RuntimeError(f"{label!r} came after the fit ended: its ledger is closed, nothing was released")
-            if self._charged + total > self._limit:
+            if self._charged + self._held + total > self._limit:
                 raise BudgetExhausted(
                     f"{label!r} asks for {above(total):.6g} {self.budget.currency.name}, but "
                     f"{self.remaining:.6g} of {self.budget.limit:.6g} is left; raise epsilon or ask for fewer releases"
@@ -194,6 +196,23 @@ class Ledger:
             key = (label, price)
             self._releases[key] = self._releases.get(key, 0) + times
             return self._turn
+
+    @contextmanager
+    def holding_back(self, price: float) -> Iterator[None]:
+        """Keep a part of what is left from every charge, as long as this lasts; raise if there is not so much.
+
+        Formal guarantee: no charge inside goes beyond the limit less this part (docs/guarantees.md, 2.11).
+        """
+        held = Fraction(price)
+        with self._lock:
+            if not 0 <= held <= self._limit - self._charged - self._held:
+                raise BudgetExhausted(f"{price:.6g} cannot be held back of the {self.remaining:.6g} that is left")
+            self._held += held
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= held
 
     def _price(self, cost: Cost, label: str, times: int) -> float:
         """Return the price of one release; raise ValueError if it has none, or is a second discovery."""

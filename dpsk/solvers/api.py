@@ -1,8 +1,9 @@
 """Everything of dpsk that a solver may import. :func:`dpsk.testing.find_peeks` reads this list, and no other."""
 
+from ..calibration import Curve, Known, Temperature, curve
 from ..data import Columns, Facts
 from ..data.private import Batch, PrivateData, SealedRows
-from ..losses import Loss
+from ..losses import Logistic, Loss, Softmax
 from ..mechanisms import (
     AboveThreshold,
     ArgMin,
@@ -34,6 +35,7 @@ from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP,
 from ..privacy.neighbours import Adjacency
 from ..queries import (
     ArmijoGains,
+    ClassCounts,
     GradientSum,
     HessianSum,
     LossesAlong,
@@ -54,15 +56,15 @@ from .solver import Diagnostics, Iterates, Solver
 from .step_search import Along, Backtracking, Comparison, Search
 
 __all__ = [
-    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum", "Backtracking",
-    "Batch", "Budget", "BudgetExhausted", "Certificate", "Columns", "Comparison", "Cost", "Currency", "DescentNoise",
-    "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP", "GradientDescent", "GradientSum", "HessianSum",
-    "Integers", "Iterates", "Laplace", "LinearObjective", "Loss", "LossesAlong", "Magnitudes", "Mechanism",
-    "Minimizer", "Moments", "NoisyMin", "NormGamma", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip",
-    "PerturbedMinima", "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver",
-    "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Solver", "SymmetricGaussian", "TiltedSum",
-    "Trace", "choice", "clip", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm",
-    "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number", "part",
-    "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step",
-    "typical_norm",
+    "METHODS", "ZCDP", "AboveThreshold", "Adjacency", "Along", "ArgMin", "ArmijoGains", "AttackedSum",
+    "Backtracking", "Batch", "Budget", "BudgetExhausted", "Certificate", "ClassCounts", "Columns", "Comparison",
+    "Cost", "Currency", "Curve", "DescentNoise", "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP",
+    "GradientDescent", "GradientSum", "HessianSum", "Integers", "Iterates", "Known", "Laplace", "LinearObjective",
+    "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma",
+    "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP",
+    "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows", "Search",
+    "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum", "Trace", "choice", "clip",
+    "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm", "gradient_precision", "integer",
+    "largest_curvature", "largest_eigenvalue", "number", "part", "require_perturbable", "sampling_error",
+    "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step", "typical_norm",
 ]  # fmt: skip

@@ -48,8 +48,6 @@ class GradientDescent(Solver):
         The last part of the iterates whose mean is the result, in (0, 1].
     reach : float
         How far directions are followed that noise hardly lets us see, as a multiple of what suits a table of numbers.
-    spare : float
-        The part of the whole budget that is left for later releases, in [0, 1).
     traced : int
         Into how many parts the run is cut, of which mean weights and mean gradients are kept, to tell afterwards how
         noisy the result is. 0: nothing is kept.
@@ -61,7 +59,6 @@ class GradientDescent(Solver):
     gradient_clip: float | None = clip(None)
     average: float = part(0.5)
     reach: float = number(1.0, open_low=True)
-    spare: float = number(0.0, below=1)
     traced: int = integer(0, 0)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
@@ -77,9 +74,7 @@ class GradientDescent(Solver):
         pace = min(PACE, reach * shape[0] * (1 - self.momentum) / steps)
         length = pace / objective.curvature(norm)
         step_size = self.step_size or min(length, 1 / max(penalty.smoothness, 1e-300))
-        mechanism = Gaussian.priced(
-            data.share(steps, of=data.remaining - self.spare * data.budget.limit), data.currency
-        )
+        mechanism = Gaussian.priced(data.share(steps), data.currency)
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = first_averaged(steps, self.average)
         trace = Trace.of(steps, self.traced, shape)

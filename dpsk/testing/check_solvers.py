@@ -22,6 +22,7 @@ _MODULES_FOR_SOLVERS = {
     "__future__",
     "collections",
     "collections.abc",
+    "contextlib",
     "dataclasses",
     "itertools",
     "math",
@@ -32,7 +33,7 @@ _MODULES_FOR_SOLVERS = {
 }
 _NAMES_OUTSIDE = {
     "Any", "ArpackError", "Callable", "ClassVar", "Generator", "Integral", "Iterable", "Iterator", "Literal",
-    "Protocol", "Sequence", "annotations", "dataclass", "eigsh", "field", "replace",
+    "Protocol", "Sequence", "annotations", "dataclass", "eigsh", "field", "replace", "suppress",
 }  # fmt: skip
 _BASES = {"ABC", "Protocol", "SampledSolver", "Solver"}
 _NAMES_FORBIDDEN = {
