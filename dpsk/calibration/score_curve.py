@@ -31,7 +31,8 @@ class Known:
     """What is known beside the counts, all of it public.
 
     ``noise`` is the standard deviation of one count, ``n_rows`` what all rows weigh. ``precision`` is how many typical
-    gradients outweigh the noise of one weight, if the budget bought a single one, and ``n_weights`` their number.
+    gradients outweigh the noise of one weight, if the budget bought a single one, and ``n_weights`` their number: 0
+    for rows that no weight was fitted to.
     ``natural`` is the slope of log-odds by score without noise. A curve that is ``fixed`` is 0 at the score 0.
     """
 
@@ -51,6 +52,8 @@ class Known:
     @property
     def overfitted(self) -> float:
         """How many of the weights are fitted to chance, in so far as noise does not hide it."""
+        if not self.n_weights:
+            return 0.0
         return 1 / (1 / self.n_weights + OVERFITTED * self.n_rows / self.precision**2)
 
 

@@ -1,6 +1,6 @@
 """Evaluation of classifiers on private held-out rows: one release, all metrics with intervals."""
 
-from .adjusted import PrivateThreshold
+from .adjusted import PrivateCalibration, PrivateThreshold
 from .curves import PrecisionRecallCurve, RocCurve
 from .displays import (
     PrivateCalibrationDisplay,
@@ -17,6 +17,6 @@ from .two_classes import BinaryEvaluation
 
 __all__ = [
     "BestThreshold", "BinaryEvaluation", "CalibrationCurve", "ConfusionMatrix", "Estimate", "MulticlassEvaluation",
-    "PrecisionRecallCurve", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivateEvaluation",
+    "PrecisionRecallCurve", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivateEvaluation",
     "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateThreshold", "RocCurve", "private_evaluation",
 ]  # fmt: skip

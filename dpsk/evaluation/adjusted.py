@@ -6,14 +6,26 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ..calibration import Known, Temperature
+from ..elementwise import exp
 from ..estimators.blocks import by_blocks
+from ..losses import sum_of_classes
+from ..mechanisms.samplers import Floats
+from ..solvers.calibrated import curved
+from ..solvers.shrunk import factor
+from .counts import on_simplex
 from .evaluate import private_evaluation
+from .opinions import log_odds
+from .release import LARGEST, Released
+from .results import PrivateEvaluation
 from .two_classes import BinaryEvaluation, require_costs
 
-_FOR_ACCURACY = 0.05  # of epsilon: how often a model is right does not say where to cut
+_FOR_ACCURACY = 0.05  # of epsilon: how often a model is right says neither where to cut nor how sure to be
+_STEEP = 2.0  # log-odds that one standard deviation of scores stands for, where scores are no probabilities
 
 
 @dataclass(eq=False, repr=False)
@@ -66,6 +78,12 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
 
     def _require_possible(self) -> None:
         """Raise ValueError for what no rows could mend."""
+
+    def _says(self, X: Any) -> Floats:
+        """Return the probabilities of the model, or its scores where it has none."""
+        model = self.estimator
+        said = model.predict_proba(X) if hasattr(model, "predict_proba") else model.decision_function(X)
+        return np.asarray(said, dtype=np.float64)
 
     @abstractmethod
     def _learn(self, evaluation: Any) -> None:
@@ -133,6 +151,106 @@ class PrivateThreshold(Adjusted):
     def predict(self, X: Any) -> Any:
         """Return the predicted class labels."""
         check_is_fitted(self)
-        model = self.estimator
-        sure = model.predict_proba(X)[:, 1] if hasattr(model, "predict_proba") else model.decision_function(X)
+        sure = self._says(X)
+        sure = sure[:, 1] if sure.ndim > 1 else sure
         return self.classes_[(sure >= self.threshold_).astype(int)]
+
+
+@dataclass(eq=False, repr=False)
+class PrivateCalibration(Adjusted):
+    """A fitted classifier with probabilities that held-out rows have set right, in private.
+
+    It takes the place of ``CalibratedClassifierCV``, whose map is an un-noised fact about the rows. With two classes
+    scores are mapped to log-odds along an increasing curve. It is bent where the counts support that, and a straight
+    line where they are few. With more, probabilities are raised to one power. The likeliest class is predicted.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        With several classes it needs ``predict_proba``. To survive ``clone`` it has to be inside of scikit-learn's
+        ``FrozenEstimator``.
+    epsilon : float
+        The price, for the held-out rows (delta = 0).
+    group_column, adjacency, ledger, random_state
+        As for :func:`~dpsk.private_evaluation`.
+
+    Attributes
+    ----------
+    calibration_ : Curve or Temperature
+        The map from scores to log-odds, :mod:`dpsk.calibration`.
+    shift_ : float
+        What is added to scores before the map: a sum above 0 predicts the second class. 0 with several classes.
+    privacy_spent_ : PrivacySpent
+        The guarantee for the held-out rows.
+    classes_ : ndarray
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.svm import LinearSVC
+    >>> from dpsk import PrivateCalibration
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LinearSVC().fit(X[:300], y[:300])
+    >>> PrivateCalibration(model, epsilon=2.0).fit(X[300:], y[300:]).predict_proba(X).shape
+    (569, 2)
+    """
+
+    def _learn(self, evaluation: PrivateEvaluation) -> None:
+        released = evaluation.released
+        if isinstance(evaluation, BinaryEvaluation):
+            self.shift_, self.calibration_ = _curve(released)
+        else:
+            self.shift_, self.calibration_ = 0.0, _temperature(released)
+
+    def _log_odds(self, X: Any) -> Floats:
+        """Return log-odds of the second class, or logarithms of probabilities up to a constant for each row."""
+        check_is_fitted(self)
+        said = self._says(X)
+        if isinstance(self.calibration_, Temperature):
+            return self.calibration_(log_odds(said) + np.log1p(-np.clip(said, 0.0, 1 - 2.0**-53)))
+        scores = said if said.ndim == 1 else log_odds(said[:, 1])
+        return self.calibration_(scores + self.shift_)
+
+    @by_blocks
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class, in the order of ``classes_``."""
+        scores = self._log_odds(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        odds: Floats = exp(scores - scores.max(axis=1, keepdims=True))
+        return odds / sum_of_classes(odds)[:, None]
+
+    @by_blocks
+    def predict(self, X: Any) -> Any:
+        """Return the predicted class labels."""
+        scores = self._log_odds(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+def _curve(released: Released) -> tuple[float, Any]:
+    """Return what to add to scores, and the curve of their log-odds."""
+    level, width = released.table, released.grid[1] - released.grid[0]
+    edges = np.concatenate(
+        [
+            [min(released.grid[0], released.edges[0] - width)],
+            released.edges,
+            [max(released.grid[-1], released.edges[-1] + width)],
+        ]
+    )
+    counts, noise = level.counts.sum(axis=1), float(np.sqrt(2 * level.counts.shape[1])) * level.scale
+    natural = 1.0
+    if not released.asked.is_probability:
+        middles = (released.grid[1:] + released.grid[:-1]) / 2
+        part = on_simplex(released.spread.counts, 1.0)
+        natural = _STEEP / float(np.sqrt(part @ (middles - part @ middles) ** 2) + width)
+    known = Known(noise, float(released.n_units), np.inf, 0, natural, fixed=False)
+    moved, curve = curved(np.zeros(1), counts, edges, known)
+    return float(moved[0]), curve
+
+
+def _temperature(released: Released) -> Temperature:
+    """Return the power to which probabilities are raised, from counts of right and wrong predictions by bin."""
+    level, n_classes = released.table, released.asked.n_classes
+    ends = np.clip(np.concatenate([[-LARGEST], released.edges, [LARGEST]]), -LARGEST, LARGEST)
+    found = factor(level.counts, float(np.sqrt(2)) * level.scale, n_classes, (ends[1:] + ends[:-1]) / 2)
+    return Temperature(found, np.full(n_classes, 1 / n_classes))

@@ -143,7 +143,7 @@ def opinions(model: Any, X: Any, labels: NDArray[Any], asked: Asked) -> Opinions
 def _of_winner(true: Integers, predicted: Integers, sure: Floats, refused: NDArray[np.bool_]) -> Opinions:
     """Return opinions about all classes."""
     n, n_classes = sure.shape
-    score, of_true = (_log_odds(sure[np.arange(n), which]) for which in (sure.argmax(axis=1), true))
+    score, of_true = (log_odds(sure[np.arange(n), which]) for which in (sure.argmax(axis=1), true))
     predicted = np.where(refused, (true + 1) % n_classes, predicted)
     return Opinions(true, predicted, np.where(refused, LARGEST, score), np.where(refused, -LARGEST, of_true))
 
@@ -153,7 +153,7 @@ def _of_positive(
 ) -> Opinions:
     """Return opinions about one class against the others."""
     score = sure[:, asked.positive or 0] if asked.width > 1 else sure[:, 0] * (1.0 if asked.positive else -1.0)
-    score = _log_odds(score) if asked.is_probability else score
+    score = log_odds(score) if asked.is_probability else score
     end = LARGEST if asked.is_probability else np.inf
     score = np.where(refused, np.where(true, -end, end), score)
     predicted = np.where(refused, ~true, predicted)
@@ -176,7 +176,7 @@ def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
     return codes
 
 
-def _log_odds(probability: Floats) -> Floats:
+def log_odds(probability: Floats) -> Floats:
     """Return log(p / (1 - p)), at most LARGEST either way."""
     p = np.clip(probability, 0.0, 1.0)
     odds: Floats = np.clip(log(p) - log(1.0 - p), -LARGEST, LARGEST)

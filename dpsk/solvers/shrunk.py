@@ -61,7 +61,7 @@ class Shrunk(Solver):
         return Diagnostics({"descent_noise": replace(noise, curvature=curvature, factor=multiple)})
 
 
-def rivals(n_classes: int | None) -> Floats:
+def rivals(n_classes: int | None, centres: Floats = _CENTRES) -> Floats:
     """Return for each cell the logarithm of how many other classes compete with the one that is predicted.
 
     A factor c turns its log-odds s into about c (s + r) - r, where r is the entropy of the other classes, in proportion
@@ -70,19 +70,19 @@ def rivals(n_classes: int | None) -> Floats:
     classes, 0.
     """
     if n_classes is None:
-        return np.zeros(len(_CENTRES))
+        return np.zeros(len(centres))
     most = np.log(n_classes - 1)
-    others: Floats = (np.clip(-_CENTRES, 0, most) + most) / 2
+    others: Floats = (np.clip(-centres, 0, most) + most) / 2
     return others
 
 
-def factor(counts: Floats, noise: float, n_classes: int | None) -> float:
+def factor(counts: Floats, noise: float, n_classes: int | None, centres: Floats = _CENTRES) -> float:
     """Return the factor of the scores under which the counted rows have the smallest logistic loss, or nearly so.
 
     The less the noise lets us see, the nearer it is to a usual one.
     """
-    others, (likely, doubt) = rivals(n_classes), _USUAL if n_classes is None else _USUAL_OF_SEVERAL
-    leads = _CENTRES + others
+    others, (likely, doubt) = rivals(n_classes, centres), _USUAL if n_classes is None else _USUAL_OF_SEVERAL
+    leads = centres + others
     scores = np.multiply.outer(_TRIED, leads) - others
     loss = np.logaddexp(0, scores) @ counts[0] + np.logaddexp(0, -scores) @ counts[1]
     at = likely * leads
