@@ -65,7 +65,10 @@ class Rates:
         return len(self.released.edges) + 1
 
     def place(self, threshold: float) -> Place:
-        """Return where a threshold lies; for a probability, in (0, 1)."""
+        """Return where a threshold lies; for a probability, in (0, 1), or an end that all rows reach or none."""
+        for end, k in ((self.thresholds[0], 0), (np.inf, self.n_bins)):
+            if threshold == end:
+                return Place(k, k, 0.0)
         if self.released.asked.is_probability:
             require_number("threshold", threshold, 0.0, below=1.0, open_low=True)
             score = float(logit(threshold))
