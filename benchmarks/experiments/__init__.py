@@ -56,6 +56,10 @@ ALL = (
     Experiment("tabular_discovery", "tabular_discovery", "how often a category of one row appears in a model", jobs=1),
     Experiment("persons", "persons", "persons with several rows, beside naive ways", ("persons.md",), 5, jobs=1),
     Experiment("rare_classes", "rare_classes", "2 to 10 % positives: balanced class weights", repeats=10, jobs=1),
+    Experiment(
+        "evaluation", "evaluation", "private_evaluation: how often intervals hold, and how precise numbers are",
+        repeats=100, jobs=1,
+    ),
     Experiment("search", "search", "private search beside paying for every fit", repeats=2, jobs=1),
     Experiment("seat", "seat", "perturbed objective or gradient descent", repeats=2),
     Experiment("tuning", "tuning", "what other constants of the default would do", repeats=2, variant="tuning"),

@@ -1,20 +1,19 @@
 """Released counts as evidence: estimates of parts and means, each with two intervals."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats
-from .inversion import Of, Statistic, Tail, binomial_tails, bounded_tails, interval, normal_tails, reach
+from .inversion import Noise, Of, Statistic, Tails, binomial_tails, bounded_tails, interval, normal_tails, reach
 from .release import Level
 
 _FOR_TRIALS = 0.1  # of the error: that there are more trials than assumed
 
 Mask = NDArray[np.bool_]
-Tails = tuple[Tail, Tail]
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Evidence:
     def most(self, cells: Mask, error: float) -> float:
         """Return how many units are in these cells at most."""
         noisy = float(self.level.counts[cells].sum())
-        return noisy + reach(np.full(int(cells.sum()), self.level.scale), error) + self.sample.lost
+        return noisy + reach(self.level.scale, int(cells.sum()), error) + self.sample.lost
 
     def part(
         self,
@@ -105,12 +104,13 @@ class Evidence:
         most = max(self.most(hits | misses, _FOR_TRIALS * error) for hits, misses in (low, high))
 
         def statistic(cells: tuple[Mask, Mask], sign: int, trials: float | None) -> Of:
-            hits, misses = cells
+            (there, gone), slack = (float(self.level.counts[some].sum()) for some in cells), sign * self.sample.lost
+            times = np.array([float(some.sum()) for some in cells])
 
             def at(theta: float) -> Statistic:
-                weights = np.where(hits, 1 - theta, 0.0) - np.where(misses, theta, 0.0)
-                tails: Any = (None, None) if trials is None else self.sample.tails(trials, theta)
-                return self._weighted(weights, sign * self.sample.lost, *tails)
+                noise = Noise(self.level.scale * np.array([1 - theta, theta]), times)
+                rows = None if trials is None else self.sample.tails(trials, theta)
+                return Statistic((1 - theta) * there - theta * gone + slack, noise, rows)
 
             return at
 
@@ -122,16 +122,19 @@ class Evidence:
         """Return the mean of something that lies between ``low`` and ``high`` in each cell, and in [0, largest]."""
         error = self.error if error is None else error
 
+        squares = np.maximum(high, low) ** 2
+        noise = Noise.of(squares.ravel() * self.level.scale).reach(_FOR_TRIALS * error)
+        most = float((squares * self.level.counts).sum()) + noise + largest**2 * (1 + self.sample.lost)
+
         def deviation(theta: float) -> float:
             """Return a standard deviation of the sum, as if there were one more unit with the largest value."""
-            squares = (np.maximum(high, low) - theta) ** 2
-            noise = reach(squares.ravel() * self.level.scale, _FOR_TRIALS * error)
-            return float(np.sqrt(max((squares * self.level.counts).sum() + noise, 0.0) + largest**2))
+            return math.sqrt(max(most - self.sample.n * theta**2, largest**2))
 
         def statistic(values: Floats, sign: int, *, sampled: bool) -> Of:
             def at(theta: float) -> Statistic:
-                tails: Any = normal_tails(deviation(theta)) if sampled else (None, None)
-                return self._weighted(values - theta, sign * largest * self.sample.lost, *tails)
+                weights, rows = values - theta, normal_tails(deviation(theta)) if sampled else None
+                value = float((weights * self.level.counts).sum()) + sign * largest * self.sample.lost
+                return Statistic(value, Noise.of(weights.ravel() * self.level.scale), rows)
 
             return at
 
@@ -140,11 +143,6 @@ class Evidence:
         sampled = interval(statistic(low, -1, sampled=True), statistic(high, 1, sampled=True), kept, ends)
         here = interval(statistic(low, -1, sampled=False), statistic(high, 1, sampled=False), error, ends)
         return estimate(value, sampled, here)
-
-    def _weighted(self, weights: Floats, slack: float, up: Tail | None, down: Tail | None) -> Statistic:
-        value = float((weights * self.level.counts).sum()) + slack
-        used = weights.ravel() != 0
-        return Statistic(value, weights.ravel()[used] * self.level.scale, up, down)
 
 
 def estimate(

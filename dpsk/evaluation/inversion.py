@@ -8,74 +8,109 @@ neither so large nor so small a T has a probability below half of the error (doc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-from scipy.special import rel_entr
-from scipy.stats import binom, norm
+from scipy.special import betainc, ndtr, ndtri, rel_entr
 
 from ..mechanisms.samplers import Floats
 
-_PLACES = 2048  # of the law of noise
-_WIDE = 20.0  # standard deviations to either side: beyond lies less than 1e-12 of a sum of Laplace noise
-_STEPS = 24  # halvings: ends are right to 1e-7 of the range
+_PLACES = 512  # of the law of noise
+_WIDE = 12.0  # standard deviations to either side: beyond lies less than 1e-7 of a sum of Laplace noise
+_NEAR = 4e-3  # of a standard deviation: ends are right to that, on the far side
+_FAR = 10.0  # standard deviations beyond which one guess is as good as another
+_STEPS = 25
 
 Tail: TypeAlias = Callable[[Floats], Floats]
 """Bounds on the chance that what rows happen to be moves a statistic by so much, or by more."""
 
 
-def noise_law(scales: Floats) -> tuple[Floats, Floats]:
-    """Return values and chances of a sum of independent Laplace variables with these scales.
+@dataclass(frozen=True)
+class Tails:
+    """The tails of what rows happen to be, up and down, and its standard deviation, roughly."""
 
-    Each is taken as discrete, on one grid of a fiftieth of the standard deviation of the sum. A grid that coarse makes
-    tails a little heavier, never lighter.
-    """
-    scales = np.abs(scales)
-    deviation = math.sqrt(2 * float((scales**2).sum()))
-    if deviation == 0:
-        return np.zeros(1), np.ones(1)
-    step = 2 * _WIDE * deviation / _PLACES
-    ratio = np.exp(-step / np.maximum(scales[scales > 0], 1e-300))
-    angle = 2 * np.pi * np.arange(_PLACES // 2 + 1) / _PLACES
-    transforms = (1 - ratio[:, None]) ** 2 / (1 - 2 * ratio[:, None] * np.cos(angle) + ratio[:, None] ** 2)
-    chances = np.maximum(np.fft.fftshift(np.fft.irfft(transforms.prod(axis=0), _PLACES)), 0.0)
-    values: Floats = np.linspace(-_PLACES / 2, _PLACES / 2 - 1, _PLACES) * step
-    return values, chances / chances.sum()
+    up: Tail
+    down: Tail
+    deviation: float
 
 
-def reach(scales: Floats, error: float) -> float:
-    """Return what a sum of Laplace variables exceeds with probability ``error`` at most."""
-    values, chances = noise_law(scales)
-    above = np.cumsum(chances[::-1])[::-1]
-    return float(values[min(int(np.searchsorted(-above, -error)), len(values) - 1)])
+@dataclass(frozen=True)
+class Noise:
+    """A sum of independent Laplace variables: their scales, and how many there are of each."""
+
+    scales: Floats
+    times: Floats
+
+    @classmethod
+    def of(cls, scales: Floats) -> "Noise":
+        """Return the sum of one variable of each scale."""
+        return cls(np.abs(scales), np.ones(len(scales)))
+
+    @property
+    def deviation(self) -> float:
+        return math.sqrt(2 * float(self.times @ self.scales**2))
+
+    def law(self) -> tuple[Floats, Floats]:
+        """Return values and chances of the sum.
+
+        Each variable is taken as discrete, on one grid of about a twentieth of the standard deviation of the sum.
+        """
+        deviation = self.deviation
+        if deviation == 0:
+            return np.zeros(1), np.ones(1)
+        step = 2 * _WIDE * deviation / _PLACES
+        ratio = np.exp(-step / np.maximum(self.scales, step / 700))[:, None]  # a smaller one adds nothing
+        transforms = (1 - ratio) ** 2 / (1 - 2 * ratio * _COSINES + ratio**2)
+        product = _IN_THE_MIDDLE * (transforms ** self.times[:, None]).prod(axis=0)
+        chances = np.maximum(np.fft.irfft(product, _PLACES), 0.0)
+        values: Floats = _GRID * step
+        return values, chances / chances.sum()
+
+    def reach(self, error: float) -> float:
+        """Return what the sum exceeds with probability ``error`` at most."""
+        values, chances = self.law()
+        above = np.cumsum(chances[::-1])[::-1]
+        return float(values[min(int(np.searchsorted(-above, -error)), len(values) - 1)])
+
+
+_COSINES: Floats = np.cos(2 * np.pi * np.arange(_PLACES // 2 + 1) / _PLACES)
+_IN_THE_MIDDLE = np.where(np.arange(_PLACES // 2 + 1) % 2, -1.0, 1.0)  # the transform of a shift by half the grid
+_GRID: Floats = np.linspace(-_PLACES / 2, _PLACES / 2 - 1, _PLACES)
+
+
+def reach(scale: float, times: float, error: float) -> float:
+    """Return what a sum of so many Laplace variables of one scale exceeds with probability ``error`` at most."""
+    return Noise(np.array([scale]), np.array([float(times)])).reach(error)
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """``T(theta)``, the scales of the noise in it, and how much its rows happen to move it.
-
-    ``up`` bounds the chance that rows move it up by so much or more, ``down`` that they move it down; None: not at all.
-    """
+    """``T(theta)``, the noise in it, and how much its rows happen to move it; None: not at all."""
 
     value: float
-    scales: Floats
-    up: Tail | None = None
-    down: Tail | None = None
+    noise: Noise
+    rows: Tails | None = None
 
     def chance_above(self) -> float:
         """Return the chance of so large a statistic, or a larger one."""
-        return _chance(self.value, self.scales, self.up)
+        return self._chance(self.value, None if self.rows is None else self.rows.up)
 
     def chance_below(self) -> float:
         """Return the chance of so small a statistic, or a smaller one."""
-        return _chance(-self.value, self.scales, self.down)
+        return self._chance(-self.value, None if self.rows is None else self.rows.down)
 
+    def deviations(self) -> float:
+        """Return how many standard deviations it lies above 0, roughly."""
+        far = math.hypot(self.noise.deviation, 0.0 if self.rows is None else self.rows.deviation)
+        return self.value / far if far > 0 else math.copysign(math.inf, self.value) if self.value else 0.0
 
-def _chance(value: float, scales: Floats, tail: Tail | None) -> float:
-    values, chances = noise_law(scales)
-    if tail is None:
-        return float(chances[values >= value - 1e-9 * max(1.0, abs(value))].sum())
-    return float(chances @ np.minimum(tail(value - values), 1.0))
+    def _chance(self, value: float, tail: Tail | None) -> float:
+        values, chances = self.noise.law()
+        if tail is not None:
+            return float(chances @ np.minimum(tail(value - values), 1.0))
+        if len(values) == 1:
+            return float(value <= 1e-9)
+        return float(np.interp(value, values, np.cumsum(chances[::-1])[::-1], left=1.0, right=0.0))
 
 
 Of: TypeAlias = Callable[[float], Statistic]
@@ -88,41 +123,84 @@ def interval(low: Of, high: Of, error: float, ends: tuple[float, float] = (0.0, 
     ``low`` gives the statistic for the lower end, and ``high`` for the upper one. The two differ where counts do not
     tell all: the first is then as small and the second as large as it may be.
     """
-    lower = _crossing(lambda theta: low(theta).chance_above() > error / 2, *ends)
-    upper = _crossing(lambda theta: high(theta).chance_below() > error / 2, *reversed(ends))
+    first, last = ends
+    lower = _crossing(lambda x: low(x).chance_above(), lambda x: -low(x).deviations(), error / 2, first, last)
+    upper = _crossing(lambda x: high(x).chance_below(), lambda x: high(x).deviations(), error / 2, last, first)
     return (lower, upper) if lower <= upper else ((lower + upper) / 2,) * 2
 
 
-def _crossing(possible: Callable[[float], Any], far: float, near: float) -> float:
-    """Return where ``possible`` begins on the way from ``far`` to ``near``, on the far side of it."""
-    if possible(far):
+Curve: TypeAlias = Callable[[float], float]
+
+
+def _crossing(chance: Curve, rough: Curve, least: float, far: float, near: float) -> float:
+    """Return where a chance exceeds ``least`` on the way from ``far`` to ``near``, on the far side of it.
+
+    Chances are compared as places of a normal variable. ``rough`` is about that place and costs little: where it says
+    that the crossing is, the exact chance tells how wrong it was.
+    """
+    wanted = float(ndtri(least))
+    if chance(far) > least:
         return far
+    aim = wanted
     for _ in range(_STEPS):
-        middle = (far + near) / 2
-        if possible(middle):
-            near = middle
+        theta = _passes(rough, aim, far, near)
+        excess = float(ndtri(min(max(chance(theta), 1e-12), 1 - 1e-12))) - wanted
+        if excess > 0:
+            near = theta
         else:
-            far = middle
+            far = theta
+            if excess > -_NEAR:
+                break
+        if abs(near - far) < 1e-7:
+            break
+        aim -= excess + _NEAR / 2
     return far
 
 
-def binomial_tails(trials: float, theta: float, size: float = 1.0) -> tuple[Tail, Tail]:
-    """Return the tails of ``size * (Binomial(trials, theta) - trials * theta)``, up and down."""
-    n = max(0, math.ceil(trials))
+def _passes(curve: Curve, aim: float, far: float, near: float) -> float:
+    """Return where a curve passes ``aim`` on the way from ``far``, where it is lower, to ``near``; or else the middle.
+
+    By false position, where an end that stays weighs half as much each time, and values are cut off far away.
+    """
+    below, above, middle = _cut(curve(far) - aim), _cut(curve(near) - aim), (far + near) / 2
+    if below >= 0 or above <= 0:
+        return middle
+    for _ in range(_STEPS):
+        middle = far + (near - far) * below / (below - above)
+        found = _cut(curve(middle) - aim)
+        if abs(found) < _NEAR / 4:
+            break
+        if found > 0:
+            near, above, below = middle, found, below / 2
+        else:
+            far, below, above = middle, found, above / 2
+    return middle
+
+
+def _cut(value: float) -> float:
+    return min(max(value, -_FAR), _FAR)
+
+
+def binomial_tails(trials: float, theta: float, size: float = 1.0) -> Tails:
+    """Return the tails of ``size * (Binomial(trials, theta) - trials * theta)``."""
+    n = max(1, math.ceil(trials))
     mean = n * theta
 
     def up(t: Floats) -> Floats:
-        chances: Floats = binom.sf(np.ceil(t / size + mean - 1e-9) - 1, n, theta)
-        return chances
+        k = np.ceil(t / size + mean - 1e-9)  # so many successes or more
+        chances: Floats = betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), theta)
+        return np.where(k < 1, 1.0, np.where(k > n, 0.0, chances))
 
     def down(t: Floats) -> Floats:
-        chances: Floats = binom.cdf(np.floor(mean - t / size + 1e-9), n, theta)
-        return chances
+        k = np.floor(mean - t / size + 1e-9)  # so many or fewer
+        within = np.clip(k, 0, n - 1)
+        chances: Floats = betainc(n - within, within + 1, 1 - theta)
+        return np.where(k < 0, 0.0, np.where(k >= n, 1.0, chances))
 
-    return up, down
+    return Tails(up, down, size * math.sqrt(mean * (1 - theta)))
 
 
-def bounded_tails(n: float, theta: float, size: float = 1.0) -> tuple[Tail, Tail]:
+def bounded_tails(n: float, theta: float, size: float = 1.0) -> Tails:
     """Return bounds on the tails of ``size`` times a sum of ``n`` independent numbers of mean 0 in [-theta, 1 - theta].
 
     A bound of Hoeffding (1963): nothing else is known of their law.
@@ -134,14 +212,15 @@ def bounded_tails(n: float, theta: float, size: float = 1.0) -> tuple[Tail, Tail
         chances: Floats = np.where(t <= 0, 1.0, np.where(t > size * n * (1 - mean) * (1 + 1e-12), 0.0, bound))
         return chances
 
-    return (lambda t: tail(t, theta)), (lambda t: tail(t, 1 - theta))
+    deviation = size * math.sqrt(n * theta * (1 - theta))
+    return Tails(lambda t: tail(t, theta), lambda t: tail(t, 1 - theta), deviation)
 
 
-def normal_tails(deviation: float) -> tuple[Tail, Tail]:
-    """Return the tails of a normal variable, up and down."""
+def normal_tails(deviation: float) -> Tails:
+    """Return the tails of a normal variable."""
 
     def tail(t: Floats) -> Floats:
-        chances: Floats = norm.sf(t / max(deviation, 1e-300))
+        chances: Floats = ndtr(-t / max(deviation, 1e-300))
         return chances
 
-    return tail, tail
+    return Tails(tail, tail, deviation)

@@ -147,12 +147,27 @@ class Rates:
         lowest = 0.0 if self.released.asked.is_probability else -np.inf
         return np.concatenate([[lowest], shown, [np.inf]])
 
-    def cost(self, k: int, false_positive: float, false_negative: float, error: float) -> Estimate:
-        """Return the mean cost of mistakes at a threshold by its number."""
-        above = self.from_bin(k)
-        costs = false_positive * (~self.label & above) + false_negative * (self.label & ~above)
-        value = float((costs * self.evidence.counts).sum()) / self.sample.n
-        return self.evidence.mean(value, costs, costs, max(false_positive, false_negative), error=error)
+    def cost(self, threshold: float | None, false_positive: float, false_negative: float) -> Estimate:
+        """Return the mean cost of mistakes at a threshold."""
+        above, below, _, _ = self.flagged(threshold)
+        missed = self.evidence.total(self.label) - self.count(self.label, threshold)
+        cost = false_positive * self.count(~self.label, threshold) + false_negative * missed
+        low = false_positive * (~self.label & above) + false_negative * (self.label & ~below)
+        high = false_positive * (~self.label & below) + false_negative * (self.label & ~above)
+        return self.evidence.mean(cost / self.sample.n, low, high, max(false_positive, false_negative))
+
+    def cheapest(self, false_positive: float, false_negative: float) -> tuple[float, Estimate]:
+        """Return the threshold with the least mean cost, and that cost, whose intervals allow for the choice."""
+        shown = self.thresholds
+        of_cells = [
+            false_positive * (~self.label & self.from_bin(k)) + false_negative * (self.label & ~self.from_bin(k))
+            for k in range(len(shown))
+        ]
+        means = [float((costs * self.evidence.counts).sum()) / self.sample.n for costs in of_cells]
+        best, largest = int(np.argmin(means)), max(false_positive, false_negative)
+        error = self.error / len(shown)
+        cost = self.evidence.mean(means[best], of_cells[best], of_cells[best], largest, error=error)
+        return float(shown[best]), cost
 
 
 def ratio(hits: float, all_of_them: float) -> float:

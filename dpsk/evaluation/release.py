@@ -8,7 +8,7 @@ level                  cells                                                shar
 ====================== ==================================================== =======
 accuracy               wrong, right                                         .6
 range of scores        64 public cells                                      .025
-spread of scores       64 even cells in the range that was found            .025
+spread of scores       four even cells a bin, in the range that was found   .025
 table, two classes     label and bin (and predicted label, if unknown)      .35
 table, several classes right or wrong, and bin of the winner's probability  .1
 confusion, several     true class and predicted class                       .16
@@ -40,8 +40,9 @@ from .opinions import ABOVE_ZERO, Asked, Opinions
 LOOK = 1 / 16  # for each of two looks at the scores
 CONFUSION, LIKELIHOOD = 0.4, 0.225  # with several classes
 
-CELLS = 64  # of a look
-BINS = 6.3  # of the table, where a look has a precision of 1
+CELLS = 64  # of the look at the range
+BINS, MOST_BINS = 4.0, 64  # of the table: where a look has a precision of 1, and at most
+FINER = 4  # cells of the look at the spread, by bin
 LARGEST = 8.0  # log-odds beyond which all count as one
 LIKELIHOODS = np.linspace(-LARGEST, LARGEST, 33)[1:-1]
 _OCTAVES = 2.0 ** (np.arange(-16, 15) / 2)
@@ -129,7 +130,8 @@ def release(buy: Releases, seen: Opinions, asked: Asked, accuracy_share: float) 
     rest, right, n_units = 1 - accuracy_share, seen.right.astype(np.int64), buy.n_units
     accuracy = buy.level(right, (2,), accuracy_share, "right predictions")
     public = np.linspace(-LARGEST, LARGEST, CELLS + 1) if asked.is_probability else _signed_octaves()
-    grid = _range(_look(buy, seen.score, public, LOOK * rest, "range of scores"), public, n_units)
+    extent = _look(buy, seen.score, public, LOOK * rest, "range of scores")
+    grid = _range(extent, public, n_units)
     spread = _look(buy, seen.score, grid, LOOK * rest, "spread of scores")
     edges = _edges(spread, grid, n_units, asked)
     bins, n_bins, several = np.searchsorted(edges, seen.score, side="right"), len(edges) + 1, dict[str, Level]()
@@ -158,27 +160,35 @@ def _look(buy: Releases, score: Floats, edges: Floats, share: float, label: str)
     return buy.level(np.searchsorted(edges[1:-1], score, side="right"), (len(edges) - 1,), share, label)
 
 
+def _bins(n_units: int, scale: float) -> int:
+    """Return a number of bins that grows with the precision of a look.
+
+    With more bins the order of rows is known better, and counts are less precise. One error falls as the other rises:
+    they are alike where the number of bins grows with the third root.
+    """
+    return int(np.clip(round(BINS * (n_units / scale) ** (1 / 3)), 4, MOST_BINS))
+
+
 def _range(level: Level, edges: Floats, n_units: int) -> Floats:
     """Return the edges of even cells over the range in which nearly all scores lie."""
     part = np.cumsum(on_simplex(level.counts, n_units)) / n_units
     first = max(0, int(np.searchsorted(part, _OUTSIDE)) - 1)
     last = min(len(part) - 1, int(np.searchsorted(part, 1 - _OUTSIDE)) + 1)
-    return np.linspace(edges[first], edges[last + 1], CELLS + 1)
+    return np.linspace(edges[first], edges[last + 1], FINER * _bins(n_units, level.scale) + 1)
 
 
 def _edges(level: Level, grid: Floats, n_units: int, asked: Asked) -> Floats:
     """Return edges between bins of equal weight. Rows near a probability of 1/2 weigh more, where labels overlap.
 
-    So a rare class gets as many bins as a frequent one. The number of bins grows with the precision of their counts.
+    So a rare class gets as many bins as a frequent one.
     """
     weight = on_simplex(level.counts, n_units)
     if asked.is_probability:
         middles = (grid[1:] + grid[:-1]) / 2
         weight = weight / np.cosh(middles / 2)  # in proportion to the root of p (1 - p)
     weight = weight + _EVERYWHERE * weight.mean()
-    n_bins = int(np.clip(round(BINS * (n_units / level.scale) ** 0.2), 4, 32))
-    parts = np.cumsum(weight)[:-1] / weight.sum()
-    chosen = grid[1 + np.searchsorted(parts, np.arange(1, n_bins) / n_bins).clip(0, CELLS - 2)]
+    parts, n_bins = np.cumsum(weight)[:-1] / weight.sum(), _bins(n_units, level.scale)
+    chosen = grid[1 + np.searchsorted(parts, np.arange(1, n_bins) / n_bins).clip(0, len(grid) - 3)]
     if asked.positive is not None and (asked.joined or asked.is_probability):
         cut = ABOVE_ZERO if asked.joined else 0.0
         chosen = np.append(chosen[np.abs(chosen) > ABOVE_ZERO], cut)  # the model's own threshold

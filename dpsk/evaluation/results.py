@@ -281,7 +281,7 @@ class BinaryEvaluation(PrivateEvaluation):
     def _between(self, least: NDArray[np.bool_], most: NDArray[np.bool_]) -> tuple[float, float]:
         """Return between what numbers a count lies: at least that of some cells, and at most that of others."""
         level, half = self._table.level, self._error / 2
-        low = level.counts[least].sum() - reach(np.full(int(least.sum()), level.scale), half)
+        low = level.counts[least].sum() - reach(level.scale, int(least.sum()), half)
         return max(0.0, float(low)), min(float(self.n_units), max(0.0, self._table.most(most, half)))
 
     @cached_property
@@ -303,9 +303,8 @@ class BinaryEvaluation(PrivateEvaluation):
 
     @cached_property
     def average_precision(self) -> Estimate:
-        """The area under the curve of precision over recall. Both its intervals allow for the sampling, too."""
-        value, ends = average_precision(self._roc, self.base_rate)
-        return Estimate(value, ends, ends)
+        """The area under the curve of precision over recall."""
+        return average_precision(self._rates)
 
     @cached_property
     def log_loss(self) -> Estimate:
@@ -316,6 +315,13 @@ class BinaryEvaluation(PrivateEvaluation):
         """The mean squared difference between label and probability."""
         return self._sureness.brier()
 
+    def cost(
+        self, threshold: float | None = None, *, false_positive: float = 1.0, false_negative: float = 1.0
+    ) -> Estimate:
+        """Return the mean cost of mistakes, given what one of each kind costs."""
+        require_costs(false_positive, false_negative)
+        return self._rates.cost(threshold, false_positive, false_negative)
+
     def best_threshold(self, *, false_positive: float = 1.0, false_negative: float = 1.0) -> BestThreshold:
         """Return the threshold with the least mean cost: an edge between bins, or one that none or all rows reach.
 
@@ -325,11 +331,7 @@ class BinaryEvaluation(PrivateEvaluation):
             What one mistake of each kind costs.
         """
         require_costs(false_positive, false_negative)
-        shown = self._rates.thresholds
-        error = self._error / len(shown)
-        costs = [self._rates.cost(k, false_positive, false_negative, error) for k in range(len(shown))]
-        best = int(np.argmin([cost.value for cost in costs]))
-        return BestThreshold(float(shown[best]), costs[best])
+        return BestThreshold(*self._rates.cheapest(false_positive, false_negative))
 
     def _numbers(self) -> Iterator[tuple[str, Estimate]]:
         yield from (("accuracy", self.accuracy), ("balanced_accuracy", self.balanced_accuracy))
@@ -368,7 +370,7 @@ class MulticlassEvaluation(PrivateEvaluation):
     def confusion_matrix(self) -> ConfusionMatrix:
         """Return counts by true and predicted class."""
         level = self._confusion.level
-        far = reach(np.array([level.scale]), self._error / 2)
+        far = reach(level.scale, 1, self._error / 2)
         ends = np.stack([level.counts - far, level.counts + far + self._sample.lost], axis=-1)
         return _matrix(self.labels, self._confusion.counts, ends.clip(0.0, self.n_units))
 
