@@ -17,7 +17,8 @@ from sklearn.datasets import load_breast_cancer, load_iris
 # calls are called by quick tests, too.
 VERSIONS = {
     "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_dask", "test_default",
-    "test_elementwise", "test_estimators", "test_estimators_ledger", "test_exact", "test_float_range", "test_frames",
+    "test_elementwise", "test_estimators", "test_estimators_ledger", "test_evaluation", "test_evaluation_rows",
+    "test_exact", "test_float_range", "test_frames",
     "test_interrupted", "test_judging", "test_kinds", "test_mistakes", "test_not_private", "test_out_of_core",
     "test_persons", "test_persons_estimators", "test_private_search", "test_public_facts", "test_randomness",
     "test_readme", "test_rows", "test_sample_weight", "test_sampled",

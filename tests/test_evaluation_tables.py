@@ -164,6 +164,19 @@ def test_any_table_of_several_classes_has_a_whole_evaluation(seed):
         seen.recall(7)
 
 
+@pytest.mark.parametrize("kind", ["joined", "scores"])
+def test_thresholds_that_all_rows_or_none_reach(kind):
+    """The best threshold may be one of them."""
+    seen = evaluation(2, kind)
+    everybody, nobody = seen._rates.thresholds[[0, -1]]
+    assert (float(seen.recall(everybody)), float(seen.recall(nobody))) == (1, 0)
+    assert (float(seen.specificity(everybody)), float(seen.specificity(nobody))) == (0, 1)
+    for threshold in (everybody, nobody):
+        for estimate in (seen.precision(threshold), seen.f1(threshold), seen.accuracy_at(threshold)):
+            require_good(estimate)
+        assert seen.confusion_matrix(threshold).counts.sum() == pytest.approx(seen.n_units)
+
+
 @pytest.mark.parametrize(
     ("ask", "message"),
     [

@@ -25,7 +25,7 @@ from .results import PrivateEvaluation
 from .two_classes import BinaryEvaluation, require_costs
 
 _FOR_ACCURACY = 0.05  # of epsilon: how often a model is right says neither where to cut nor how sure to be
-_STEEP = 2.0  # log-odds that one standard deviation of scores stands for, where scores are no probabilities
+_STEEP = 2.0  # log-odds of a typical score, where scores are no probabilities
 
 
 @dataclass(eq=False, repr=False)
@@ -242,7 +242,7 @@ def _curve(released: Released) -> tuple[float, Any]:
     if not released.asked.is_probability:
         middles = (released.grid[1:] + released.grid[:-1]) / 2
         part = on_simplex(released.spread.counts, 1.0)
-        natural = _STEEP / float(np.sqrt(part @ (middles - part @ middles) ** 2) + width)
+        natural = _STEEP / float(np.sqrt(part @ middles**2) + width)
     known = Known(noise, float(released.n_units), np.inf, 0, natural, fixed=False)
     moved, curve = curved(np.zeros(1), counts, edges, known)
     return float(moved[0]), curve

@@ -58,10 +58,10 @@ class Noise:
         deviation = self.deviation
         if deviation == 0:
             return np.zeros(1), np.ones(1)
-        step = 2 * _WIDE * deviation / _PLACES
-        ratio = np.exp(-step / np.maximum(self.scales, step / 700))[:, None]  # a smaller one adds nothing
+        step, there = 2 * _WIDE * deviation / _PLACES, self.times > 0
+        ratio = np.exp(-step / np.maximum(self.scales[there], step / 700))[:, None]  # a smaller one adds nothing
         transforms = (1 - ratio) ** 2 / (1 - 2 * ratio * _COSINES + ratio**2)
-        product = _IN_THE_MIDDLE * (transforms ** self.times[:, None]).prod(axis=0)
+        product = _IN_THE_MIDDLE * (transforms ** self.times[there, None]).prod(axis=0)
         chances = np.maximum(np.fft.irfft(product, _PLACES), 0.0)
         values: Floats = _GRID * step
         return values, chances / chances.sum()
