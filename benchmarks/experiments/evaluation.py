@@ -83,8 +83,10 @@ THRESHOLDS = (0.1, 0.3, 0.7)
 RATES = ("precision", "recall", "specificity", "f1")
 COSTS = {"false_positive": 1.0, "false_negative": 5.0}
 BLOCK = 100
-"""Repeats of a row of the table: half of them at each confidence, a third with each threshold, a sixth with bands, and a third
-of those that look again."""
+"""Repeats of a row of the table: half of them at each confidence, a third with each threshold.
+
+A sixth has bands, and a third of those that look again.
+"""
 FIELDS = ("tries", "higher tries", "missed", "higher missed", "missed on rows", "higher missed on rows")
 SUMS = ("width", "width on rows", "exact", "squares", "error")
 """What is counted of a number at either confidence, and summed at the higher one."""
