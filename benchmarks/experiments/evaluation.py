@@ -68,15 +68,25 @@ CELLS: tuple[Cell, ...] = (
 FIRST, AGAIN = range(2), range(2, 8)
 """Blocks of all cells, and of cells in which a number missed more often than it may in the first ones."""
 
-LOOKED_AT: tuple[Cell, ...] = ()
-"""Cells that looked low in the first blocks."""
+LOOKED_AT: tuple[Cell, ...] = (
+    ("ties", *HIGH, 20, "row"),
+    ("useless", *LOW, 20, "row"),
+    ("decision", *HIGH, 20, "row"),
+    ("calibrated", 200, 4.0, 20, "person"),
+    ("foreign", *HIGH, 20, "row"),
+    ("calibrated", *HIGH, 20, "row"),
+)
+"""Cells that looked low in the first blocks: the last two for the bands of calibration."""
 
 CONFIDENCES = (0.9, 0.95)
 THRESHOLDS = (0.1, 0.3, 0.7)
 RATES = ("precision", "recall", "specificity", "f1")
 COSTS = {"false_positive": 1.0, "false_negative": 5.0}
 BLOCK = 100
-"""Repeats of a row of the table: half of them at each confidence, a third with each threshold, a sixth with bands."""
+"""Repeats of a row of the table: half of them at each confidence, a third with each threshold.
+
+A sixth has bands, and a third of those that look again.
+"""
 FIELDS = ("tries", "higher tries", "missed", "higher missed", "missed on rows", "higher missed on rows")
 SUMS = ("width", "width on rows", "exact", "squares", "error")
 """What is counted of a number at either confidence, and summed at the higher one."""
@@ -198,7 +208,9 @@ def cover(
             if higher and not np.isnan(here):
                 widths = (ends[1] - ends[0] for ends in (estimate.interval, estimate.interval_on_rows))
                 found[name][len(FIELDS) :] += [*widths, here, here**2, abs(estimate.value - here)]
-        for name, held in chain(cells_of(seen, of_rows, turn), bands if repeat % 12 < 2 else ()):
+        for name, held in chain(
+            cells_of(seen, of_rows, turn), bands if repeat % 12 < (2 if block in FIRST else 4) else ()
+        ):
             _add(found, name, higher, not held, False)
     return [json.dumps({name: [round(float(x), 6) for x in sums] for name, sums in found.items()})]
 
@@ -322,10 +334,11 @@ def counted(blocks: range) -> dict[tuple[str, ...], Sums]:
     return cells
 
 
-def misses(sums: np.ndarray) -> Iterator[tuple[str, float, int, int]]:
+def misses(name: str, sums: np.ndarray) -> Iterator[tuple[str, float, int, int]]:
     """Yield what an interval is for, the error that it may have, and misses and tries."""
+    kinds = {"cell": (("rows", 2),), "band": (("population", 2),)}
     for place, confidence in enumerate(CONFIDENCES):
-        for kind, at in (("population", 2), ("rows", 4)):
+        for kind, at in kinds.get(name[:4], kinds.get(name[-4:], (("population", 2), ("rows", 4)))):
             yield kind, 1 - confidence, int(sums[at + place]), int(sums[place])
 
 
@@ -335,7 +348,7 @@ def low(cells: dict[tuple[str, ...], Sums]) -> list[list[object]]:
         [" ".join(cell), name, kind, f"{1 - error:.0%}", tries, f"{missed / tries:.1%} ± {_error(missed, tries):.1%}"]
         for cell, numbers in cells.items()
         for name, sums in numbers.items()
-        for kind, error, missed, tries in misses(sums)
+        for kind, error, missed, tries in misses(name, sums)
         if tries and missed / tries > error + ALLOWED and binom.sf(missed - 1, tries, error) < CHANCE
     ]
 
@@ -353,18 +366,19 @@ def pooled() -> str:
     lines: dict[str, dict[tuple[str, float], list[tuple[int, int]]]] = {}
     for numbers in counted(FIRST).values():
         for name, sums in numbers.items():
-            for kind, error, missed, tries in misses(sums):
+            for kind, error, missed, tries in misses(name, sums):
                 lines.setdefault(name, {}).setdefault((kind, error), []).append((missed, tries))
+    order = [(kind, 1 - confidence) for confidence in CONFIDENCES for kind in ("population", "rows")]
     rows = []
     for name, kinds in lines.items():
         texts = []
-        for found in kinds.values():
-            missed, tries = np.sum(found, axis=0)
-            worst = max(one / of for one, of in found if of)
-            texts.append(f"{missed / tries:.1%} ({worst:.0%})")
-        rows.append([name, len(kinds["population", 1 - CONFIDENCES[0]]), *texts])
-    head = [f"{kind}, {confidence:.0%}" for confidence in CONFIDENCES for kind in ("population", "rows")]
-    return markdown(["number", "cells", *head], rows)
+        for kind in order:
+            found = kinds.get(kind, [])
+            missed, tries = np.sum(found, axis=0) if found else (0, 0)
+            worst = max((one / of for one, of in found if of), default=0.0)
+            texts.append(f"{missed / tries:.1%} ({worst:.0%})" if found else "")
+        rows.append([name, max(map(len, kinds.values())), *texts])
+    return markdown(["number", "cells", *(f"{kind}, {1 - error:.0%}" for kind, error in order)], rows)
 
 
 def widths() -> str:
@@ -444,7 +458,7 @@ def report() -> None:
         cells=len(found),
         repeats=BLOCK * len(FIRST),
         again=BLOCK * len(AGAIN),
-        tests=sum(len(list(misses(sums))) for numbers in found.values() for sums in numbers.values()),
+        tests=sum(len(list(misses(*one))) for numbers in found.values() for one in numbers.items()),
         chance=f"{CHANCE:.0%}",
         pooled=pooled(),
         first=markdown(HEAD, low(found)),
