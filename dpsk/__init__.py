@@ -33,7 +33,7 @@ __all__ = [
     "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
     "DPTabularClassifier", "Date", "EffectsDisplay", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivatePrecisionRecallDisplay",
-    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "private_evaluation", "private_score",
-    "search_cost",
+    "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
+    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
+    "private_evaluation", "private_score", "search_cost",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ from .two_classes import BinaryEvaluation
 
 __all__ = [
     "BestThreshold", "BinaryEvaluation", "CalibrationCurve", "ConfusionMatrix", "Estimate", "MulticlassEvaluation",
-    "PrecisionRecallCurve", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivateEvaluation",
-    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateThreshold", "RocCurve", "private_evaluation",
+    "PrecisionRecallCurve", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
+    "PrivateEvaluation", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateThreshold", "RocCurve",
+    "private_evaluation",
 ]  # fmt: skip

@@ -6,14 +6,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from ..calibration import Known, Temperature
-from ..elementwise import exp
+from ..elementwise import log
 from ..estimators.blocks import by_blocks
-from ..losses import sum_of_classes
+from ..estimators.probabilities import Probabilities
 from ..mechanisms.samplers import Floats
 from ..solvers.calibrated import curved
 from ..solvers.shrunk import factor
@@ -25,6 +25,7 @@ from .results import PrivateEvaluation
 from .two_classes import BinaryEvaluation, require_costs
 
 _FOR_ACCURACY = 0.05  # of epsilon: how often a model is right says neither where to cut nor how sure to be
+_LEAST = 2.0**-52  # probability
 _STEEP = 2.0  # log-odds of a typical score, where scores are no probabilities
 
 
@@ -93,6 +94,16 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
         return hasattr(self, "privacy_spent_")
 
 
+def _has(method: str) -> Any:
+    """Return a condition for what the model has, too."""
+
+    def check(self: Any) -> bool:
+        getattr(self.estimator, method)
+        return True
+
+    return check
+
+
 @dataclass(eq=False, repr=False)
 class PrivateThreshold(Adjusted):
     """A fitted classifier of two classes with the threshold at which its mistakes cost least, found in private.
@@ -147,6 +158,16 @@ class PrivateThreshold(Adjusted):
         best = evaluation.best_threshold(false_positive=self.false_positive, false_negative=self.false_negative)
         self.threshold_, self.cost_ = best.threshold, best.cost
 
+    @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probabilities of the model, which the threshold does not change."""
+        return self.estimator.predict_proba(X)
+
+    @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """Return the scores of the model, which the threshold does not change."""
+        return self.estimator.decision_function(X)
+
     @by_blocks
     def predict(self, X: Any) -> Any:
         """Return the predicted class labels."""
@@ -157,7 +178,7 @@ class PrivateThreshold(Adjusted):
 
 
 @dataclass(eq=False, repr=False)
-class PrivateCalibration(Adjusted):
+class PrivateCalibration(Probabilities, Adjusted):
     """A fitted classifier with probabilities that held-out rows have set right, in private.
 
     It takes the place of ``CalibratedClassifierCV``, whose map is an un-noised fact about the rows. With two classes
@@ -207,18 +228,10 @@ class PrivateCalibration(Adjusted):
         check_is_fitted(self)
         said = self._says(X)
         if isinstance(self.calibration_, Temperature):
-            return self.calibration_(log_odds(said) + np.log1p(-np.clip(said, 0.0, 1 - 2.0**-53)))
+            return self.calibration_(log(np.clip(said, _LEAST, 1.0)))
         scores = said if said.ndim == 1 else log_odds(said[:, 1])
-        return self.calibration_(scores + self.shift_)
-
-    @by_blocks
-    def predict_proba(self, X: Any) -> Floats:
-        """Return the probability of each class, in the order of ``classes_``."""
-        scores = self._log_odds(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        odds: Floats = exp(scores - scores.max(axis=1, keepdims=True))
-        return odds / sum_of_classes(odds)[:, None]
+        mapped: Floats = self.calibration_(scores + self.shift_)
+        return mapped
 
     @by_blocks
     def predict(self, X: Any) -> Any:
@@ -230,13 +243,8 @@ class PrivateCalibration(Adjusted):
 def _curve(released: Released) -> tuple[float, Any]:
     """Return what to add to scores, and the curve of their log-odds."""
     level, width = released.table, released.grid[1] - released.grid[0]
-    edges = np.concatenate(
-        [
-            [min(released.grid[0], released.edges[0] - width)],
-            released.edges,
-            [max(released.grid[-1], released.edges[-1] + width)],
-        ]
-    )
+    ends = min(released.grid[0], released.edges[0] - width), max(released.grid[-1], released.edges[-1] + width)
+    edges = np.concatenate([ends[:1], released.edges, ends[1:]])
     counts, noise = level.counts.sum(axis=1), float(np.sqrt(2 * level.counts.shape[1])) * level.scale
     natural = 1.0
     if not released.asked.is_probability:

@@ -179,5 +179,6 @@ def _codes(labels: NDArray[Any], classes: NDArray[Any]) -> Integers:
 def log_odds(probability: Floats) -> Floats:
     """Return log(p / (1 - p)), at most LARGEST either way."""
     p = np.clip(probability, 0.0, 1.0)
-    odds: Floats = np.clip(log(p) - log(1.0 - p), -LARGEST, LARGEST)
+    with np.errstate(divide="ignore"):
+        odds: Floats = np.clip(log(p) - log(1.0 - p), -LARGEST, LARGEST)
     return odds

@@ -7,7 +7,7 @@ less precise. Two small looks at the scores say where bins should lie. Then rows
 level                  cells                                                share
 ====================== ==================================================== =======
 accuracy               wrong, right                                         .6
-range of scores        64 public cells                                      .025
+range of scores        64 public cells of log-odds, or octaves of scores    .025
 spread of scores       four even cells a bin, in the range that was found   .025
 table, two classes     label and bin (and predicted label, if unknown)      .35
 table, several classes right or wrong, and bin of the winner's probability  .1
@@ -45,7 +45,8 @@ BINS, MOST_BINS = 4.0, 64  # of the table: where a look has a precision of 1, an
 FINER = 4  # cells of the look at the spread, by bin
 LARGEST = 8.0  # log-odds beyond which all count as one
 LIKELIHOODS = np.linspace(-LARGEST, LARGEST, 33)[1:-1]
-_OCTAVES = 2.0 ** (np.arange(-16, 15) / 2)
+_OCTAVES: Floats = 2.0 ** np.arange(-16.0, 17.0)
+_CLEAR, _USUAL = 4.0, 4.0  # deviations of the noise; up to where scores lie if that is not clear
 _OUTSIDE = 0.01  # of the rows, on either side of the range in which bins lie
 _EVERYWHERE = 0.02  # of the weight of all cells, spread evenly: what nothing was seen of has bins, too
 
@@ -129,9 +130,7 @@ def release(buy: Releases, seen: Opinions, asked: Asked, accuracy_share: float) 
     """Return all levels, bought with the whole budget."""
     rest, right, n_units = 1 - accuracy_share, seen.right.astype(np.int64), buy.n_units
     accuracy = buy.level(right, (2,), accuracy_share, "right predictions")
-    public = np.linspace(-LARGEST, LARGEST, CELLS + 1) if asked.is_probability else _signed_octaves()
-    extent = _look(buy, seen.score, public, LOOK * rest, "range of scores")
-    grid = _range(extent, public, n_units)
+    grid = (_range if asked.is_probability else _range_of_any_size)(buy, seen.score, LOOK * rest)
     spread = _look(buy, seen.score, grid, LOOK * rest, "spread of scores")
     edges = _edges(spread, grid, n_units, asked)
     bins, n_bins, several = np.searchsorted(edges, seen.score, side="right"), len(edges) + 1, dict[str, Level]()
@@ -150,11 +149,6 @@ def release(buy: Releases, seen: Opinions, asked: Asked, accuracy_share: float) 
     return Released(asked, len(right), n_units, accuracy, edges, table, grid, spread, **several)
 
 
-def _signed_octaves() -> Floats:
-    """Return half octaves to both sides of 0: the public edges where scores are no probabilities."""
-    return np.concatenate([-_OCTAVES[::-1], [0.0], _OCTAVES])
-
-
 def _look(buy: Releases, score: Floats, edges: Floats, share: float, label: str) -> Level:
     """Count rows by the cells between edges; the first and last take what lies beyond."""
     return buy.level(np.searchsorted(edges[1:-1], score, side="right"), (len(edges) - 1,), share, label)
@@ -169,12 +163,26 @@ def _bins(n_units: int, scale: float) -> int:
     return int(np.clip(round(BINS * (n_units / scale) ** (1 / 3)), 4, MOST_BINS))
 
 
-def _range(level: Level, edges: Floats, n_units: int) -> Floats:
-    """Return the edges of even cells over the range in which nearly all scores lie."""
+def _range(buy: Releases, score: Floats, share: float) -> Floats:
+    """Return the edges of even cells over the range in which nearly all log-odds lie."""
+    edges, n_units = np.linspace(-LARGEST, LARGEST, CELLS + 1), buy.n_units
+    level = _look(buy, score, edges, share, "range of scores")
     part = np.cumsum(on_simplex(level.counts, n_units)) / n_units
     first = max(0, int(np.searchsorted(part, _OUTSIDE)) - 1)
     last = min(len(part) - 1, int(np.searchsorted(part, 1 - _OUTSIDE)) + 1)
     return np.linspace(edges[first], edges[last + 1], FINER * _bins(n_units, level.scale) + 1)
+
+
+def _range_of_any_size(buy: Releases, score: Floats, share: float) -> Floats:
+    """Return the edges of even cells to both sides of 0, up to an octave that nearly all scores lie below.
+
+    Octaves are left out from the largest on, as long as noise may be all that there is.
+    """
+    level, n_units = _look(buy, np.abs(score), _OCTAVES, share, "range of scores"), buy.n_units
+    above, n_octaves = np.cumsum(level.counts[::-1]), np.arange(1, len(_OCTAVES))
+    clear = above > _OUTSIDE * n_units + _CLEAR * level.scale * np.sqrt(2 * n_octaves)
+    end = _OCTAVES[::-1][np.argmax(clear)] if clear.any() else _USUAL
+    return np.linspace(-end, end, FINER * _bins(n_units, level.scale) + 1)
 
 
 def _edges(level: Level, grid: Floats, n_units: int, asked: Asked) -> Floats:
