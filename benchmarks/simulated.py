@@ -132,14 +132,14 @@ def asked_of(scores: str) -> Asked:
     return Asked(np.array([0, 1]), 1, method, kind != "foreign")
 
 
-def released(rows: Drawn, asked: Asked, epsilon: float, seed: int, share: float = 0.6) -> tuple[Released, Any]:
+def released(rows: Drawn, asked: Asked, epsilon: float, seed: int) -> tuple[Released, Any]:
     """Return what one release of these rows shows, and its price."""
     unit = ROW if rows.persons is None else "person"
     ledger = Ledger(Budget.of(epsilon, 0.0), unit=unit)
     door = Door(ledger, bits_for(seed), "zero-out")
     persons = None if rows.persons is None else Persons(rows.persons.astype(np.int32), rows.n_units)
     seen = Opinions(rows.true, rows.predicted, rows.score, rows.of_true)
-    return release(Releases(door, persons, len(rows.true)), seen, asked, share), door.report()
+    return release(Releases(door, persons, len(rows.true)), seen, asked, 0.6), door.report()
 
 
 def evaluation(found: tuple[Released, Any], confidence: float) -> PrivateEvaluation:
