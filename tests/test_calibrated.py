@@ -95,7 +95,11 @@ class Greedy(Solver):
 
 @pytest.mark.parametrize("currency", [GaussianDP(), ZCDP()], ids=["mu**2", "rho"])
 @pytest.mark.parametrize("n_classes", [None, 3])
-@pytest.mark.parametrize("solver", [Greedy(), GradientDescent(steps=20), AdaptiveGradient(splits=10)], ids=repr)
+@pytest.mark.parametrize(
+    "solver",
+    [Greedy(), GradientDescent(steps=20), AdaptiveGradient(splits=10)],
+    ids=lambda solver: type(solver).__name__,
+)
 def test_any_solver_leaves_what_its_calibration_costs(solver, n_classes, currency):
     data, objective = problem(n_classes, currency=currency)
     result = run(Calibrated(solver), data, objective)

@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 
 from dpsk import Chunks, DPLogisticRegression, private_evaluation
 from dpsk.data import RawRows
-from dpsk.evaluation.release import CELLS, LIKELIHOODS, Level, _edges, _range, _signed_octaves
+from dpsk.evaluation.release import CELLS, LIKELIHOODS, Level, _edges, _range, _range_of_octaves
 from dpsk.mechanisms.randomness import SeededBits
 from dpsk.mechanisms.samplers import discrete_laplace
 from dpsk.queries import CellCounts
@@ -36,6 +36,8 @@ SHARES = {
     "confusion matrix": 0.16,
     "likelihood of labels": 0.09,
 }
+
+OCTAVES = 2.0 ** np.arange(-16, 17)
 
 
 def table(n=400, n_classes=2, seed=0):
@@ -161,12 +163,14 @@ def test_each_level_is_the_count_of_cells_with_discrete_laplace_noise_from_the_n
         scale = math.ceil((1 if adjacency == "zero-out" else 2) * ONE / price)
         size = CELLS if level is None else level.counts.size
         if level is None and not released.asked.is_probability:
-            size = len(_signed_octaves()) - 1
+            size = len(OCTAVES) - 1
         noise = discrete_laplace(scale, size, bits)
         if level is None:  # the look at the range of scores, of which the grid is shown only
-            public = np.linspace(-8, 8, CELLS + 1) if released.asked.is_probability else _signed_octaves()
-            true = counted(between(public, score_of(model, X, released)), size)
-            found = _range(Level(true + noise / ONE, scale / ONE), public, len(y))
+            score, public, found = score_of(model, X, released), np.linspace(-8, 8, CELLS + 1), _range
+            if not released.asked.is_probability:
+                score, public, found = np.abs(score), OCTAVES, _range_of_octaves
+            true = counted(between(public, score), size)
+            found = found(Level(true + noise / ONE, scale / ONE), len(y))
             np.testing.assert_array_equal(released.grid, found)
             continue
         assert abs(level.scale * ONE / scale - 1) < 1e-6

@@ -7,7 +7,7 @@ from scipy.special import expit
 from dpsk.evaluation import BinaryEvaluation, MulticlassEvaluation
 from dpsk.evaluation.counts import consistent, on_simplex
 from dpsk.evaluation.opinions import ABOVE_ZERO, Asked
-from dpsk.evaluation.release import LIKELIHOODS, Level, Released, _edges, _range, _signed_octaves
+from dpsk.evaluation.release import LIKELIHOODS, Level, Released, _edges, _range, _range_of_octaves
 from dpsk.privacy.report import PrivacySpent
 
 SEEDS = [*range(6), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(6, 40))]
@@ -35,8 +35,7 @@ def released(seed, kind="two"):
     probability, n_classes = kind != "scores", 3 if kind == "three" else 2
     method, positive = "predict_proba" if probability else "decision_function", int(rng.integers(2))
     asked = Asked(np.arange(n_classes), None if kind == "three" else positive, method, kind == "joined")
-    public = np.linspace(-8, 8, 65) if probability else _signed_octaves()
-    grid = _range(level(cells(len(public) - 1), 4), public, n)
+    grid = _range(level(cells(64), 4), n) if probability else _range_of_octaves(level(cells(32), 4), n)
     spread = level(cells(len(grid) - 1), 4)
     edges, several = _edges(spread, grid, n, asked), {}
     if kind == "three":

@@ -28,7 +28,7 @@ MODELS = {
 PRIVATE = (DEFAULT, WITHOUT, SVC)
 EPSILONS = (0.1, 0.3, 1.0, 4.0)
 CHOSEN_ON = ("adult", "bank", "ipums_br")
-"""The sets on which constants of the calibration were chosen; they get all seeds."""
+"""Sets on which constants of the curve were chosen; they get all seeds."""
 FEW = ("adult 2,000 rows", "bank 2,000 rows", "ipums_br 5,000 rows", "cancer", "digits")
 LARGE = ("a9a", "ijcnn1", "covtype", "kddcup99", "mnist", "fashion_mnist")
 """Sets of which one fold is measured."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..mechanisms.samplers import Floats
 
-# Chosen on Adult, Bank and IPUMS-BR (benchmarks/results/probabilities.md); what is near them is as good.
+# Chosen on Adult, Bank, IPUMS-BR, some of their rows, and made tables (benchmarks/results/probabilities.md).
 USUAL = 60.0  # the precision at which scores are usually twice too large
 DOUBT = 0.7  # of the logarithm of the usual slope
 SHIFT = 0.5  # by how much log-odds at the mean score differ from the usual ones

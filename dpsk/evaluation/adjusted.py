@@ -184,6 +184,7 @@ class PrivateCalibration(Probabilities, Adjusted):
     It takes the place of ``CalibratedClassifierCV``, whose map is an un-noised fact about the rows. With two classes
     scores are mapped to log-odds along an increasing curve. It is bent where the counts support that, and a straight
     line where they are few. With more, probabilities are raised to one power. The likeliest class is predicted.
+    Log-odds of the model beyond +-8 are not told apart, so one that is far too sure cannot be set right.
 
     Parameters
     ----------

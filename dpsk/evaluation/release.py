@@ -45,6 +45,7 @@ BINS, MOST_BINS = 4.0, 64  # of the table: where a look has a precision of 1, an
 FINER = 4  # cells of the look at the spread, by bin
 LARGEST = 8.0  # log-odds beyond which all count as one
 LIKELIHOODS = np.linspace(-LARGEST, LARGEST, 33)[1:-1]
+_LOG_ODDS: Floats = np.linspace(-LARGEST, LARGEST, CELLS + 1)
 _OCTAVES: Floats = 2.0 ** np.arange(-16.0, 17.0)
 _CLEAR, _USUAL = 4.0, 4.0  # deviations of the noise; up to where scores lie if that is not clear
 _OUTSIDE = 0.01  # of the rows, on either side of the range in which bins lie
@@ -130,7 +131,10 @@ def release(buy: Releases, seen: Opinions, asked: Asked, accuracy_share: float) 
     """Return all levels, bought with the whole budget."""
     rest, right, n_units = 1 - accuracy_share, seen.right.astype(np.int64), buy.n_units
     accuracy = buy.level(right, (2,), accuracy_share, "right predictions")
-    grid = (_range if asked.is_probability else _range_of_any_size)(buy, seen.score, LOOK * rest)
+    size, public, found = (
+        (seen.score, _LOG_ODDS, _range) if asked.is_probability else (np.abs(seen.score), _OCTAVES, _range_of_octaves)
+    )
+    grid = found(_look(buy, size, public, LOOK * rest, "range of scores"), n_units)
     spread = _look(buy, seen.score, grid, LOOK * rest, "spread of scores")
     edges = _edges(spread, grid, n_units, asked)
     bins, n_bins, several = np.searchsorted(edges, seen.score, side="right"), len(edges) + 1, dict[str, Level]()
@@ -163,22 +167,19 @@ def _bins(n_units: int, scale: float) -> int:
     return int(np.clip(round(BINS * (n_units / scale) ** (1 / 3)), 4, MOST_BINS))
 
 
-def _range(buy: Releases, score: Floats, share: float) -> Floats:
+def _range(level: Level, n_units: int) -> Floats:
     """Return the edges of even cells over the range in which nearly all log-odds lie."""
-    edges, n_units = np.linspace(-LARGEST, LARGEST, CELLS + 1), buy.n_units
-    level = _look(buy, score, edges, share, "range of scores")
     part = np.cumsum(on_simplex(level.counts, n_units)) / n_units
     first = max(0, int(np.searchsorted(part, _OUTSIDE)) - 1)
     last = min(len(part) - 1, int(np.searchsorted(part, 1 - _OUTSIDE)) + 1)
-    return np.linspace(edges[first], edges[last + 1], FINER * _bins(n_units, level.scale) + 1)
+    return np.linspace(_LOG_ODDS[first], _LOG_ODDS[last + 1], FINER * _bins(n_units, level.scale) + 1)
 
 
-def _range_of_any_size(buy: Releases, score: Floats, share: float) -> Floats:
+def _range_of_octaves(level: Level, n_units: int) -> Floats:
     """Return the edges of even cells to both sides of 0, up to an octave that nearly all scores lie below.
 
     Octaves are left out from the largest on, as long as noise may be all that there is.
     """
-    level, n_units = _look(buy, np.abs(score), _OCTAVES, share, "range of scores"), buy.n_units
     above, n_octaves = np.cumsum(level.counts[::-1]), np.arange(1, len(_OCTAVES))
     clear = above > _OUTSIDE * n_units + _CLEAR * level.scale * np.sqrt(2 * n_octaves)
     end = _OCTAVES[::-1][np.argmax(clear)] if clear.any() else _USUAL
