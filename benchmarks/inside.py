@@ -15,12 +15,17 @@ from unittest import mock
 
 import numpy as np
 
-from dpsk.data import ArrayRows, Compact, PrivateData, Query, RowMap
+from dpsk.data import ArrayRows, Compact, Door, PrivateData, Query, RowMap
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
+from dpsk.data.persons import Persons
 from dpsk.encodings import LinearEncoding, standardization
 from dpsk.estimators import LossNamed, NumericClassifier, Plan, l2_of, with_parameters_of
 from dpsk.estimators.default_classifiers import PRECISE
+from dpsk.evaluation import BinaryEvaluation, Estimate, MulticlassEvaluation, PrivateEvaluation
+from dpsk.evaluation.opinions import ABOVE_ZERO, Asked, Opinions, opinions
+from dpsk.evaluation.release import Released, Releases
+from dpsk.evaluation.release import release as release_levels
 from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
 from dpsk.mechanisms import (
     ArgMin,
@@ -35,7 +40,8 @@ from dpsk.mechanisms import (
     SystemBits,
     bits_for,
 )
-from dpsk.mechanisms.samplers import rounded_gaussian
+from dpsk.mechanisms.additive import noise_scale
+from dpsk.mechanisms.samplers import discrete_laplace, rounded_gaussian
 from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
@@ -56,6 +62,7 @@ from dpsk.privacy import (
 from dpsk.privacy.conversions import gaussian_mu, paper_mu
 from dpsk.privacy.currencies import require_single_row
 from dpsk.privacy.repetition import BestOf, Law
+from dpsk.privacy.units import ROW
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient

@@ -14,15 +14,23 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_softmax
 
-from dpsk.data import Door
-from dpsk.data.persons import Persons
-from dpsk.evaluation import BinaryEvaluation, MulticlassEvaluation, PrivateEvaluation
-from dpsk.evaluation.opinions import ABOVE_ZERO, Asked, Opinions
-from dpsk.evaluation.release import Released, Releases, release
-from dpsk.mechanisms import bits_for
-from dpsk.privacy import Budget
-from dpsk.privacy.ledger import Ledger
-from dpsk.privacy.units import ROW
+from .inside import (
+    ABOVE_ZERO,
+    ROW,
+    Asked,
+    BinaryEvaluation,
+    Budget,
+    Door,
+    Ledger,
+    MulticlassEvaluation,
+    Opinions,
+    Persons,
+    PrivateEvaluation,
+    Released,
+    Releases,
+    bits_for,
+    release_levels,
+)
 
 Array = np.ndarray
 
@@ -139,7 +147,7 @@ def released(rows: Drawn, asked: Asked, epsilon: float, seed: int) -> tuple[Rele
     door = Door(ledger, bits_for(seed), "zero-out")
     persons = None if rows.persons is None else Persons(rows.persons.astype(np.int32), rows.n_units)
     seen = Opinions(rows.true, rows.predicted, rows.score, rows.of_true)
-    return release(Releases(door, persons, len(rows.true)), seen, asked, 0.6), door.report()
+    return release_levels(Releases(door, persons, len(rows.true)), seen, asked, 0.6), door.report()
 
 
 def evaluation(found: tuple[Released, Any], confidence: float) -> PrivateEvaluation:

@@ -32,9 +32,9 @@ ill, p = y[new] == "ill", model.predict_proba(X[new])[:, 1]  # the last column o
 table = {"AUC": (evaluation.auc, metrics.roc_auc_score(ill, p))}
 table["Brier score"] = evaluation.brier, metrics.brier_score_loss(ill, p)
 for t in (0.5, best.threshold):
-    table[f"recall at {t:.3f}"] = evaluation.recall(t), (p > t)[ill].mean()
-    table[f"precision at {t:.3f}"] = evaluation.precision(t), ill[p > t].mean()
-found = p > best.threshold
+    table[f"recall at {t:.3f}"] = evaluation.recall(t), (p >= t)[ill].mean()
+    table[f"precision at {t:.3f}"] = evaluation.precision(t), ill[p >= t].mean()
+found = p >= best.threshold
 table[f"cost at {best.threshold:.3f}"] = best.cost, np.where(ill, missed * ~found, alarm * found).mean()
 print("                    value   population       these rows       without noise")
 for name, (number, plain) in table.items():

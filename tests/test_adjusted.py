@@ -199,7 +199,7 @@ def test_several_classes_have_one_power():
         fresh_three, model.predict_proba(FRESH_X)
     )
     np.testing.assert_array_equal(calibrated.predict(X), model.predict(X))
-    with pytest.raises(ValueError, match="no predict_proba"):
+    with pytest.raises(ValueError, match="needs a model with predict_proba"):
         PrivateCalibration(LinearSVC().fit(X, three)).fit(HELD_X, held_three)
 
 
@@ -214,3 +214,33 @@ def test_a_calibrated_model_can_be_evaluated_kept_and_paid_for(tmp_path):
     assert (
         private_evaluation(PrivateThreshold(MODEL).fit(HELD_X, HELD_Y), FRESH_X, FRESH_Y, epsilon=1.0).auc.value > 0.7
     )
+
+
+def test_costs_are_given_by_name():
+    with pytest.raises(TypeError, match="positional"):
+        PrivateThreshold(MODEL, 0.1)
+
+
+def test_the_statement_is_about_numbers_and_not_about_a_model():
+    model = LinearSVC().fit(X, y)
+    for report in (
+        PrivateCalibration(model).fit(HELD_X, HELD_Y).privacy_spent_,
+        private_evaluation(model, HELD_X, HELD_Y, epsilon=1.0).privacy_spent,
+        private_score(model, HELD_X, HELD_Y, epsilon=1.0).privacy_spent,
+    ):
+        assert report.statement().startswith("Numbers about a model were released from held-out rows with pure 1-diff")
+        assert "was trained with" not in report.statement()
+
+
+def test_what_was_not_adjusted_says_so():
+    for method in ("predict", "predict_proba", "decision_function"):
+        with pytest.raises(NotFittedError):
+            getattr(PrivateThreshold(MODEL), method)(X)
+
+
+def test_huge_scores_become_probabilities():
+    model = LinearSVC().fit(X, y)
+    model.coef_, model.intercept_ = model.coef_ * 1e7, model.intercept_ * 1e7
+    calibrated = PrivateCalibration(model, epsilon=10.0, random_state=0).fit(HELD_X, HELD_Y)
+    constant = log_loss(FRESH_Y, np.full(N, FRESH_Y.mean()))
+    assert log_loss(FRESH_Y, calibrated.predict_proba(FRESH_X)[:, 1]) < 0.85 * constant

@@ -37,7 +37,7 @@ SHARES = {
     "likelihood of labels": 0.09,
 }
 
-OCTAVES = 2.0 ** np.arange(-16, 17)
+OCTAVES = 2.0 ** np.append(np.arange(-16, 9), np.arange(12, 45, 4))
 
 
 def table(n=400, n_classes=2, seed=0):

@@ -35,7 +35,7 @@ def released(seed, kind="two"):
     probability, n_classes = kind != "scores", 3 if kind == "three" else 2
     method, positive = "predict_proba" if probability else "decision_function", int(rng.integers(2))
     asked = Asked(np.arange(n_classes), None if kind == "three" else positive, method, kind == "joined")
-    grid = _range(level(cells(64), 4), n) if probability else _range_of_octaves(level(cells(32), 4), n)
+    grid = _range(level(cells(64), 4), n) if probability else _range_of_octaves(level(cells(33), 4), n)
     spread = level(cells(len(grid) - 1), 4)
     edges, several = _edges(spread, grid, n, asked), {}
     if kind == "three":

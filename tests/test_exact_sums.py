@@ -31,6 +31,7 @@ from dpsk.minimizers import (
 from dpsk.minimizers.sampled_weights import _Draw
 from dpsk.queries import (
     ArmijoGains,
+    CellCounts,
     ClassCounts,
     GradientSum,
     HessianSum,
@@ -247,6 +248,9 @@ def test_moments_and_counts_are_exact():
         assert raw.heaviest * _MAX_ROWS < 2**63
         one = Counted(RawRows(store(X[:, 1:])), kinds)
         Successes().over(one, SeededBits(0))
+        cells = Counted(RawRows(store(np.full((len(X), 1), 3.0))), kinds)
+        CellCounts(5, "cells").over(cells, SeededBits(0))
+        assert cells.heaviest * _MAX_ROWS < 2**63
         assert one.heaviest * _MAX_ROWS < 2**63
 
 
@@ -260,6 +264,7 @@ def test_no_query_is_missing_here():
     }
     sums = {type(query) for query in sums_of(extreme("ends", "dense", Logistic(), n=3), Logistic(), 1.0)}
     others = {
+        CellCounts,
         ClassCounts,
         Magnitudes,
         Positions,

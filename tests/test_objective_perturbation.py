@@ -206,10 +206,11 @@ def test_the_named_solver_is_the_estimator_of_its_own(many):
     X, y = many
     a = DPLogisticRegression(solver="objective-perturbation", bounds=(0, 1), random_state=0).fit(X, y)
     b = ObjectivePerturbationClassifier(bounds=(0, 1), random_state=0).fit(X, y)
-    np.testing.assert_array_equal(a.coef_, b.coef_)
+    assert [release.label for release in a.privacy_spent_.releases[-2:]] == ["minimum", "outcomes"]
+    np.testing.assert_allclose(a.coef_, b.coef_, rtol=0.1, atol=0.05)  # a part of the budget is for the calibration
     c = DPLinearSVC(solver="objective-perturbation", bounds=(0, 1), random_state=0).fit(X, y)
     d = ObjectivePerturbationClassifier(loss="huber_hinge", bounds=(0, 1), random_state=0).fit(X, y)
-    np.testing.assert_array_equal(c.coef_, d.coef_)
+    np.testing.assert_allclose(c.coef_, d.coef_, rtol=0.1, atol=0.05)
 
 
 def test_refused_combinations(iris):

@@ -59,7 +59,7 @@ ALL = (
     Experiment("rare_classes", "rare_classes", "2 to 10 % positives: balanced class weights", repeats=10, jobs=1),
     Experiment(
         "evaluation", "evaluation", "private_evaluation: how often intervals hold, and how precise numbers are",
-        repeats=100, jobs=1,
+        repeats=60, jobs=1,
     ),
     Experiment("search", "search", "private search beside paying for every fit", repeats=2, jobs=1),
     Experiment("seat", "seat", "perturbed objective or gradient descent", repeats=2),

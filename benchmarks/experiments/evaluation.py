@@ -25,15 +25,19 @@ from sklearn.metrics import (
 from sklearn.model_selection import train_test_split
 
 from dpsk import DPLogisticRegression
-from dpsk.evaluation import BinaryEvaluation, MulticlassEvaluation
-from dpsk.evaluation.evidence import Estimate
-from dpsk.evaluation.opinions import Asked, opinions
-from dpsk.mechanisms import bits_for
-from dpsk.mechanisms.additive import noise_scale
-from dpsk.mechanisms.samplers import discrete_laplace
 
 from ..datasets import load
 from ..experiment import write
+from ..inside import (
+    Asked,
+    BinaryEvaluation,
+    Estimate,
+    MulticlassEvaluation,
+    bits_for,
+    discrete_laplace,
+    noise_scale,
+    opinions,
+)
 from ..simulated import Drawn, Truth, TruthOfSeveral, asked_of, drawn, evaluation, population, released
 from ..table import Table, markdown
 

@@ -57,7 +57,11 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
         """
         self._require_possible()
         with suppress(TypeError):  # it has no fit
-            check_is_fitted(self.estimator)
+            check_is_fitted(
+                self.estimator,
+                msg="%(name)s is not fitted: fit it first, on other rows. clone() and whatever else copies estimators "
+                "drops a fit: put the fitted model into sklearn.frozen.FrozenEstimator there",
+            )
         evaluation = private_evaluation(
             self.estimator,
             X,
@@ -125,7 +129,8 @@ class PrivateThreshold(Adjusted):
     Attributes
     ----------
     threshold_ : float
-        What is at least as likely is predicted to be of the second class; a score where the model has no probabilities.
+        Rows with at least this probability of the second class are predicted to belong to it; a score where the model
+        has no probabilities. 0 (or -inf) where all do, inf where none does.
     cost_ : Estimate
         The mean cost of mistakes at the threshold.
     privacy_spent_ : PrivacySpent
@@ -143,6 +148,7 @@ class PrivateThreshold(Adjusted):
     (569,)
     """
 
+    _: KW_ONLY
     false_positive: float = 1.0
     false_negative: float = 1.0
 
@@ -161,11 +167,13 @@ class PrivateThreshold(Adjusted):
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
         """Return the probabilities of the model, which the threshold does not change."""
+        check_is_fitted(self)
         return self.estimator.predict_proba(X)
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
         """Return the scores of the model, which the threshold does not change."""
+        check_is_fitted(self)
         return self.estimator.decision_function(X)
 
     @by_blocks
@@ -216,6 +224,14 @@ class PrivateCalibration(Probabilities, Adjusted):
     >>> PrivateCalibration(model, epsilon=2.0).fit(X[300:], y[300:]).predict_proba(X).shape
     (569, 2)
     """
+
+    def _require_possible(self) -> None:
+        n_classes = len(getattr(self.estimator, "classes_", (0, 1)))
+        if n_classes > 2 and not hasattr(self.estimator, "predict_proba"):
+            raise ValueError(
+                f"PrivateCalibration of {n_classes} classes needs a model with predict_proba, and "
+                f"{type(self.estimator).__name__} has none: with two classes decision_function is enough"
+            )
 
     def _learn(self, evaluation: PrivateEvaluation) -> None:
         released = evaluation.released

@@ -117,7 +117,7 @@ def auc(rates: Rates) -> Estimate:
     here = interval(statistic(0.0, sampled=False), statistic(1.0, sampled=False), rates.error)
     negative, positive = evidence.counts.sum(axis=1)
     pairs = positive @ (np.cumsum(negative) - negative / 2)
-    return estimate(ratio(float(pairs), positive.sum() * negative.sum()) or 0.5, sampled, here)
+    return estimate(min(ratio(float(pairs), float(positive.sum() * negative.sum())) or 0.5, 1.0), sampled, here)
 
 
 def _deviation_of_pairs(counts: Floats, most: Floats) -> Callable[[float], float]:

@@ -122,7 +122,7 @@ class Evidence:
 
         sampled = interval(statistic(low, -1, most), statistic(high, 1, most), (1 - _FOR_TRIALS) * error, (0.0, 1.0))
         here = interval(statistic(low, -1, None), statistic(high, 1, None), error)
-        return estimate(of(value), sampled, here, of)
+        return estimate(of(float(np.clip(value, 0.0, 1.0))), sampled, here, of)
 
     def mean(self, value: float, low: Floats, high: Floats, largest: float, *, error: float | None = None) -> Estimate:
         """Return the mean of something that lies between ``low`` and ``high`` in each cell, and in [0, largest]."""
@@ -148,7 +148,7 @@ class Evidence:
         kept = (1 - _FOR_TRIALS) * error
         sampled = interval(statistic(low, -1, sampled=True), statistic(high, 1, sampled=True), kept, ends)
         here = interval(statistic(low, -1, sampled=False), statistic(high, 1, sampled=False), error, ends)
-        return estimate(value, sampled, here)
+        return estimate(float(np.clip(value, 0.0, largest)), sampled, here)
 
 
 def estimate(
@@ -157,7 +157,6 @@ def estimate(
     here: tuple[float, float],
     of: Callable[[float], float] = float,
 ) -> Estimate:
-    """Return an estimate within the interval for these rows, which the one for the population contains."""
+    """Return an estimate. Intervals are widened to contain it: it may know of other levels than they do."""
     (low, high), (least, most) = map(of, here), map(of, sampled)
-    value = float(np.clip(value, low, high))
-    return Estimate(value, (min(least, value), max(most, value)), (low, high))
+    return Estimate(value, (min(least, value), max(most, value)), (min(low, value), max(high, value)))

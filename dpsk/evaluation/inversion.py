@@ -126,7 +126,7 @@ def interval(low: Of, high: Of, error: float, ends: tuple[float, float] = (0.0, 
     first, last = ends
     lower = _crossing(lambda x: low(x).chance_above(), lambda x: -low(x).deviations(), error / 2, first, last)
     upper = _crossing(lambda x: high(x).chance_below(), lambda x: high(x).deviations(), error / 2, last, first)
-    return (lower, upper) if lower <= upper else ((lower + upper) / 2,) * 2
+    return min(lower, upper), max(lower, upper)
 
 
 Curve: TypeAlias = Callable[[float], float]

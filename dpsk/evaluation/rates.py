@@ -70,7 +70,7 @@ class Rates:
         Infinity is a threshold that no row reaches.
         """
         is_probability = self.released.asked.is_probability
-        for end, last in ((0, self.thresholds[0]), (self.n_bins, np.inf)):
+        for end, last in ((0, self.thresholds[0]), (0, -np.inf), (self.n_bins, np.inf)):
             if threshold == last:
                 return Place(end, end, 0.0)
         least, below = (0.0, 1.0) if is_probability else (-np.inf, np.inf)

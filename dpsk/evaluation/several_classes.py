@@ -16,6 +16,10 @@ from .results import ConfusionMatrix, PrivateEvaluation, matrix_of, mean_of, pla
 from .sureness import likelihood
 
 _SHOWN = 20  # classes in a summary
+_OF_ONE_CLASS = (
+    "auc", "average_precision", "roc_curve", "precision_recall_curve", "best_threshold", "cost", "brier", "specificity",
+    "accuracy_at", "base_rate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,6 +28,14 @@ class MulticlassEvaluation(PrivateEvaluation):
 
     Calibration is that of the class that is predicted.
     """
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_ONE_CLASS:
+            raise AttributeError(
+                f"{name} is for one class against the others: give positive=, the label of that class, to "
+                "private_evaluation"
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @cached_property
     def _right(self) -> NDArray[np.bool_]:

@@ -41,9 +41,11 @@ class Sureness:
     def __init__(self, released: Released, evidence: Evidence) -> None:
         self.released, self.evidence = released, evidence
         self.counts = evidence.counts.reshape(2, -1, evidence.counts.shape[-1]).sum(axis=1)
-        ends = np.clip(np.concatenate([[-LARGEST], released.edges, [LARGEST]]), -LARGEST, LARGEST)
+        several = released.asked.positive is None
+        least = -np.log(released.asked.n_classes - 1) if several else -LARGEST  # the likeliest class has 1/K at least
+        ends = np.clip(np.concatenate([[-LARGEST], released.edges, [LARGEST]]), least, LARGEST)
         self.low, self.high = ends[:-1], ends[1:]
-        self.fine = np.clip((released.grid[1:] + released.grid[:-1]) / 2, -LARGEST, LARGEST)
+        self.fine = np.clip((released.grid[1:] + released.grid[:-1]) / 2, least, LARGEST)
         self.home = np.searchsorted(released.edges, self.fine, side="right")  # the bin of each fine cell
 
     def _means(self, of: Callable[[Floats], Floats], weight: Callable[[Floats], Floats]) -> Floats:
@@ -121,7 +123,7 @@ class Sureness:
             far = _distance(deviations, error) + unseen
             return max(0.0, distance - far) / n, min(n, distance + far) / n
 
-        return estimate(value / n, within(np.sqrt(variance + spread)), within(np.sqrt(variance)))
+        return estimate(min(value / n, 1.0), within(np.sqrt(variance + spread)), within(np.sqrt(variance)))
 
 
 def _distance(deviations: Floats, error: float) -> float:

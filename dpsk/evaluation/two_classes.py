@@ -176,5 +176,5 @@ def _pair(labels: NDArray[Any], positive: int | None) -> NDArray[Any]:
     if len(labels) == 2:
         return labels if positive == 1 else labels[::-1]
     pair = np.empty(2, dtype=object)
-    pair[:] = "others", labels[positive]
+    pair[:] = "others", plain(labels[positive])
     return pair
