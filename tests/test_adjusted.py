@@ -221,17 +221,6 @@ def test_costs_are_given_by_name():
         PrivateThreshold(MODEL, 0.1)
 
 
-def test_the_statement_is_about_numbers_and_not_about_a_model():
-    model = LinearSVC().fit(X, y)
-    for report in (
-        PrivateCalibration(model).fit(HELD_X, HELD_Y).privacy_spent_,
-        private_evaluation(model, HELD_X, HELD_Y, epsilon=1.0).privacy_spent,
-        private_score(model, HELD_X, HELD_Y, epsilon=1.0).privacy_spent,
-    ):
-        assert report.statement().startswith("Numbers about a model were released from held-out rows with pure 1-diff")
-        assert "was trained with" not in report.statement()
-
-
 def test_what_was_not_adjusted_says_so():
     for method in ("predict", "predict_proba", "decision_function"):
         with pytest.raises(NotFittedError):

@@ -1,6 +1,5 @@
 """One release from held-out rows, and all metrics of a classifier from it."""
 
-from dataclasses import replace
 from typing import Any
 
 from ..data import Door
@@ -76,7 +75,7 @@ def private_evaluation(
         door = Door(reserved, bits, adjacency)
         released = _released(door, estimator, X, y, voters, asked, accuracy_share)
     kind = MulticlassEvaluation if asked.positive is None else BinaryEvaluation
-    return kind(released, confidence, replace(door.report(), of_scores=True))
+    return kind(released, confidence, door.report())
 
 
 def _released(

@@ -62,8 +62,6 @@ class PrivacySpent:
         ids or after the unit of the ledger; where there is no such name, it is a "person".
     weighted : bool, default=False
         Whether rows had weights of their own (``sample_weight``). The guarantee then rests on how they were made.
-    of_scores : bool, default=False
-        Whether it is about numbers that tell how good a model is on held-out rows, and not about a model.
     """
 
     epsilon: float
@@ -79,7 +77,6 @@ class PrivacySpent:
     columns: tuple[tuple[str, str], ...] = ()
     unit: str = ROW
     weighted: bool = False
-    of_scores: bool = False
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error
@@ -153,12 +150,6 @@ class PrivacySpent:
             return (
                 "NOT PRIVATE: the noise was generated from a known seed (random_state), so whoever knows the seed can "
                 f"subtract it. With system randomness the same fit would have kept {self._guarantee()}."
-            )
-        if self.of_scores:
-            return (
-                f"Numbers about a model were released from held-out rows with {self._guarantee()}. The unit of "
-                f"protection is one {self.unit} of these; two data sets are neighbours when {self._neighbours()}. Nothing is said "
-                "here of the rows that the model was trained on. Other releases from the held-out rows add to it."
             )
         return (
             f"This model was trained with {self._guarantee()}. The unit of protection is {self._defined()}; two data "
