@@ -150,6 +150,18 @@ def test_it_is_the_best_threshold_of_an_evaluation():
     assert (best.threshold, best.cost) == (adjusted.threshold_, adjusted.cost_)
 
 
+def test_rows_that_say_nothing_are_predicted_as_they_were_counted():
+    """A score of 0 is a probability of 1/2, and no prediction of the second class."""
+    empty = np.arange(N) % 3 == 0
+    held, labels = np.where(empty[:, None], 0.0, HELD_X - 1.0), np.where(empty, 0, HELD_X[:, 0] > 1)
+    model = DPLogisticRegression(epsilon=8.0, fit_intercept=False, bounds=(-4, 4), random_state=0).fit(held, labels)
+    adjusted = PrivateThreshold(model, epsilon=8.0, random_state=0).fit(held, labels)
+    assert adjusted.threshold_ == pytest.approx(0.5)  # or this says nothing
+    low, high = adjusted.cost_.interval_on_rows
+    assert low <= (adjusted.predict(held) != labels).mean() <= high
+    assert (adjusted.predict(held[empty]) == 0).all()
+
+
 class Overconfident(DPGradientDescentClassifier):
     """A model whose log-odds are twice too large."""
 
