@@ -162,6 +162,17 @@ def test_rows_that_say_nothing_are_predicted_as_they_were_counted():
     assert (adjusted.predict(held[empty]) == 0).all()
 
 
+@pytest.mark.parametrize("steps", [None, 20])
+def test_a_frozen_model_is_asked_as_the_model_itself(steps):
+    """Its parameter ``steps`` makes it no pipeline."""
+    model = DPGradientDescentClassifier(epsilon=4.0, steps=steps, bounds=(-4, 6), random_state=0).fit(X, y)
+    plain, frozen = (
+        PrivateThreshold(asked, epsilon=1.0, false_negative=5.0, random_state=0).fit(HELD_X, HELD_Y)
+        for asked in (model, FrozenEstimator(model))
+    )
+    assert (plain.threshold_, plain.cost_) == (frozen.threshold_, frozen.cost_)
+
+
 class Overconfident(DPGradientDescentClassifier):
     """A model whose log-odds are twice too large."""
 
