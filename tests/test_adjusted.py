@@ -162,6 +162,19 @@ def test_rows_that_say_nothing_are_predicted_as_they_were_counted():
     assert (adjusted.predict(held[empty]) == 0).all()
 
 
+@pytest.mark.parametrize("Adjusted", [PrivateThreshold, PrivateCalibration])
+def test_the_report_does_not_say_that_the_model_was_trained_in_private(Adjusted):
+    adjusted = Adjusted(LogisticRegression().fit(X, y), epsilon=1.0).fit(HELD_X, HELD_Y)
+    said = adjusted.privacy_spent_.statement()
+    assert "trained" not in said
+    assert said.startswith("A model was judged on held-out rows with pure 1-differential privacy (delta = 0)")
+    assert "Nothing is promised about the rows that the model was fitted on" in said
+    assert adjusted.privacy_spent_.to_dict()["held_out"]
+    assert not MODEL.privacy_spent_.held_out
+    for judged in (private_score(MODEL, X, y, epsilon=1.0), private_evaluation(MODEL, X, y, epsilon=1.0)):
+        assert "trained" not in judged.privacy_spent.statement()
+
+
 @pytest.mark.parametrize("steps", [None, 20])
 def test_a_frozen_model_is_asked_as_the_model_itself(steps):
     """Its parameter ``steps`` makes it no pipeline."""
