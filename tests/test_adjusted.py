@@ -150,6 +150,42 @@ def test_it_is_the_best_threshold_of_an_evaluation():
     assert (best.threshold, best.cost) == (adjusted.threshold_, adjusted.cost_)
 
 
+def test_rows_that_say_nothing_are_predicted_as_they_were_counted():
+    """A score of 0 is a probability of 1/2, and no prediction of the second class."""
+    empty = np.arange(N) % 3 == 0
+    held, labels = np.where(empty[:, None], 0.0, HELD_X - 1.0), np.where(empty, 0, HELD_X[:, 0] > 1)
+    model = DPLogisticRegression(epsilon=8.0, fit_intercept=False, bounds=(-4, 4), random_state=0).fit(held, labels)
+    adjusted = PrivateThreshold(model, epsilon=8.0, random_state=0).fit(held, labels)
+    assert adjusted.threshold_ == pytest.approx(0.5)  # or this says nothing
+    low, high = adjusted.cost_.interval_on_rows
+    assert low <= (adjusted.predict(held) != labels).mean() <= high
+    assert (adjusted.predict(held[empty]) == 0).all()
+
+
+@pytest.mark.parametrize("Adjusted", [PrivateThreshold, PrivateCalibration])
+def test_the_report_does_not_say_that_the_model_was_trained_in_private(Adjusted):
+    adjusted = Adjusted(LogisticRegression().fit(X, y), epsilon=1.0).fit(HELD_X, HELD_Y)
+    said = adjusted.privacy_spent_.statement()
+    assert "trained" not in said
+    assert said.startswith("A model was judged on held-out rows with pure 1-differential privacy (delta = 0)")
+    assert "Nothing is promised about the rows that the model was fitted on" in said
+    assert adjusted.privacy_spent_.to_dict()["held_out"]
+    assert not MODEL.privacy_spent_.held_out
+    for judged in (private_score(MODEL, X, y, epsilon=1.0), private_evaluation(MODEL, X, y, epsilon=1.0)):
+        assert "trained" not in judged.privacy_spent.statement()
+
+
+@pytest.mark.parametrize("steps", [None, 20])
+def test_a_frozen_model_is_asked_as_the_model_itself(steps):
+    """Its parameter ``steps`` makes it no pipeline."""
+    model = DPGradientDescentClassifier(epsilon=4.0, steps=steps, bounds=(-4, 6), random_state=0).fit(X, y)
+    plain, frozen = (
+        PrivateThreshold(asked, epsilon=1.0, false_negative=5.0, random_state=0).fit(HELD_X, HELD_Y)
+        for asked in (model, FrozenEstimator(model))
+    )
+    assert (plain.threshold_, plain.cost_) == (frozen.threshold_, frozen.cost_)
+
+
 class Overconfident(DPGradientDescentClassifier):
     """A model whose log-odds are twice too large."""
 

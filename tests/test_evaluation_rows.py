@@ -286,7 +286,9 @@ def test_a_model_whose_probabilities_are_of_somebody_else_is_asked_row_by_row():
     trimmed[0].transform = lambda X: X - np.mean(X, axis=0)
     front = [("first", FunctionTransformer()), ("last", fitted(DPLogisticRegression, X, TWO, bounds=(-1, 1)))]
     of_others = [fitted(Model, X, TWO, bounds=(-1, 1)) for Model in (Centred, Inner)]
-    for model in (*of_others, Led(front), patched, trimmed):
+    recalibrated = fitted(DPLogisticRegression, X, TWO, bounds=(-1, 1))
+    recalibrated.calibration_ = lambda scores: scores - np.mean(scores)
+    for model in (*of_others, Led(front), patched, trimmed, recalibrated):
         assert not judges_rows_alone(model)
         require_others_unmoved(model, X, TWO)
 

@@ -13,11 +13,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
 
-from dpsk import BudgetExhausted, Chunks, DPLogisticRegression, PrivacyLedger, private_score
+from dpsk import BudgetExhausted, Chunks, DPLogisticRegression, PrivacyLedger, PrivateThreshold, private_score
 from dpsk.data.grid import SHARE_BITS
 from dpsk.model_selection.intervals import (
     _chance,
@@ -171,7 +172,15 @@ def test_a_model_for_persons_is_scored_by_persons_where_the_table_has_its_ids(vi
             private_score(known, bare, y, epsilon=1e6)
 
 
-@pytest.mark.parametrize("wrapped", [FrozenEstimator, lambda model: CalibratedClassifierCV(FrozenEstimator(model))])
+@pytest.mark.parametrize(
+    "wrapped",
+    [
+        FrozenEstimator,
+        lambda model: CalibratedClassifierCV(FrozenEstimator(model)),
+        lambda model: FrozenEstimator(make_pipeline(FunctionTransformer(), model)),
+        lambda model: FrozenEstimator(FrozenEstimator(model)),
+    ],
+)
 def test_a_model_for_persons_inside_of_another_needs_ids_too(visits, wrapped):
     """Without ids the score would protect single rows, and nobody would be told."""
     model, frame, y = visits
@@ -182,6 +191,17 @@ def test_a_model_for_persons_inside_of_another_needs_ids_too(visits, wrapped):
     assert private_score(outer, X, y, epsilon=1.0, groups=frame["patient"]).unit == "person"
     alone = DPLogisticRegression().fit(X, y)
     assert private_score(wrapped(alone).fit(X, y), X, y, epsilon=1.0).unit == "row"
+
+
+def test_a_threshold_for_persons_is_scored_by_persons(visits):
+    model, frame, y = visits
+    X = frame.drop(columns="patient")
+    inner = LogisticRegression().fit(X, y)
+    for adjusted in (PrivateThreshold(inner).fit(X, y, groups=frame["patient"]), PrivateThreshold(model)):
+        with pytest.raises(ValueError, match="nothing says whose rows"):
+            private_score(adjusted, Untouchable(), Untouchable(), epsilon=1.0)
+        assert private_score(adjusted.fit(X, y, groups=frame["patient"]), X, y, epsilon=1.0, groups=y).unit == "person"
+    assert private_score(PrivateThreshold(inner).fit(X, y), X, y, epsilon=1.0).unit == "row"
 
 
 def test_steps_in_front_keep_the_column_that_they_were_fitted_with(visits):

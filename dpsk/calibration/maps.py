@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 BOUND = 8.0
 """Up to where log-odds are as they were found. Beyond they grow by less than 1 more: no row costs a loss above 10."""
 
+_HUGE = 1e100  # scores beyond count as this one, so that infinity has a probability, too
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Curve:
@@ -39,7 +41,7 @@ class Curve:
 
     def __call__(self, scores: Any) -> Floats:
         """Return the log-odds of the second class."""
-        scores, zero = np.asarray(scores, dtype=np.float64), int(np.searchsorted(self.scores, 0.0))
+        scores, zero = _finite(scores), int(np.searchsorted(self.scores, 0.0))
         above = _along(self.scores[zero:], self.log_odds[zero:], scores)
         below = _along(-self.scores[zero::-1], -self.log_odds[zero::-1], -scores)
         return _bounded(np.where(scores > 0, above, -below))
@@ -69,11 +71,16 @@ class Temperature:
 
     def __call__(self, scores: Any) -> Floats:
         """Return the logarithms of the probabilities of all classes, up to a constant."""
-        scores = self.factor * np.asarray(scores, dtype=np.float64)
+        scores = self.factor * _finite(scores)
         return -_bounded(scores.max(axis=1, keepdims=True) - scores)
 
     def __repr__(self) -> str:
         return f"Temperature(factor={self.factor:.3g}, shares={np.array2string(self.shares, precision=3)})"
+
+
+def _finite(scores: Any) -> Floats:
+    finite: Floats = np.clip(np.asarray(scores, dtype=np.float64), -_HUGE, _HUGE)
+    return finite
 
 
 def _along(points: Floats, values: Floats, x: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """One release from held-out rows, and all metrics of a classifier from it."""
 
+from dataclasses import replace
 from typing import Any
 
 from ..data import Door
@@ -75,7 +76,7 @@ def private_evaluation(
         door = Door(reserved, bits, adjacency)
         released = _released(door, estimator, X, y, voters, asked, accuracy_share)
     kind = MulticlassEvaluation if asked.positive is None else BinaryEvaluation
-    return kind(released, confidence, door.report())
+    return kind(released, confidence, replace(door.report(), held_out=True))
 
 
 def _released(

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
 
 from ..elementwise import log
 from ..estimators.classifier import PrivateClassifier
@@ -93,7 +95,9 @@ def _number_of(positive: Any, classes: NDArray[Any]) -> int:
 def _cuts_at_zero(model: Any) -> bool:
     """Return whether a model of two classes is known to predict the second where its score is above 0."""
     while not isinstance(model, PrivateClassifier):
-        if hasattr(model, "steps"):
+        if type(model) is FrozenEstimator:
+            model = model.estimator
+        elif type(model) is Pipeline:
             model = model.steps[-1][1]
         elif is_search(model):
             model = model.best_estimator_

@@ -146,6 +146,8 @@ class Rates:
         edges = self.released.edges
         shown = expit(edges) if self.released.asked.is_probability else edges
         lowest = 0.0 if self.released.asked.is_probability else -np.inf
+        if self.released.asked.is_probability:  # a probability of 1/2 itself is not above the score 0
+            shown = np.where(edges == ABOVE_ZERO, np.nextafter(0.5, 1.0), shown)
         return np.concatenate([[lowest], shown, [np.inf]])
 
     def cost(self, threshold: float | None, false_positive: float, false_negative: float) -> Estimate:

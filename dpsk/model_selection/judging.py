@@ -23,6 +23,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..calibration import Curve, Temperature
 from ..data import Chunks, is_dask, map_rows, require_table
 from ..data.sparse import one_per_place
 from ..estimators.blocks import for_travel
@@ -42,8 +43,11 @@ _ROW_BY_ROW = (
 )
 """Steps whose ``transform`` works on each entry by itself, so that a row has the same bits in any company."""
 
-_ASKED = ("predict", "decision_function", "predict_proba", "_log_odds", "transform")
+_ASKED = ("predict", "decision_function", "predict_proba", "_log_odds", "_says", "transform")
 """What models and steps are asked about private rows."""
+
+_MAPS = (type(None), Curve, Temperature)
+"""The calibrations that take each score by itself."""
 
 _OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
@@ -316,7 +320,8 @@ def _same(one: Any, other: Any) -> bool:
 
 def judges_rows_alone(estimator: Any) -> bool:
     """Return whether other rows never change the bits of a row. The types of the estimator's parts decide that."""
-    if set(_ASKED) & set(getattr(estimator, "__dict__", ())):  # somebody has put another method into the object
+    own = getattr(estimator, "__dict__", {})
+    if set(_ASKED) & set(own) or type(own.get("calibration_")) not in _MAPS:  # somebody has put them into the object
         return False
     if isinstance(estimator, PrivateClassifier):
         return predicts_as_dpsk(estimator)
@@ -334,7 +339,8 @@ def judges_rows_alone(estimator: Any) -> bool:
 def predicts_as_dpsk(classifier: PrivateClassifier) -> bool:
     """Return whether all methods that predict are those of dpsk: no subclass has put another one in their place."""
     kinds = type(classifier).__mro__
-    return all(_of_dpsk(next((kind for kind in kinds if name in vars(kind)), PrivateClassifier)) for name in _ASKED)
+    names = (*_ASKED, "calibration_")
+    return all(_of_dpsk(next((kind for kind in kinds if name in vars(kind)), PrivateClassifier)) for name in names)
 
 
 def _of_dpsk(kind: type) -> bool:

@@ -1,7 +1,7 @@
 """A private accuracy, with intervals that take the noise into account."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -205,7 +205,7 @@ def released_successes(
         released = data.release(votes, mechanism)
     noisy, one = round(float(released[0]) / votes.unit), round(1 / votes.unit)
     scale = noise_scale(votes.sensitivity.l1, budget.epsilon)
-    return Counted(noisy, len(true), data.n_units, one, scale), data.report()
+    return Counted(noisy, len(true), data.n_units, one, scale), replace(data.report(), held_out=True)
 
 
 def labels_to_score(caller: str, estimator: Any, X: Any, given: Any) -> NDArray[Any]:

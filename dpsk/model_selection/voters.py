@@ -92,9 +92,10 @@ def _ids_of(estimator: Any) -> tuple[Any, bool, str]:
 
 
 def _unit_within(estimator: Any) -> str:
-    """Return the unit of a model of dpsk that another model was built from, as far as its parameters tell."""
+    """Return the unit that another model reports, or that of a model of dpsk which it was built from or asks."""
     parts = estimator.get_params().values() if isinstance(estimator, BaseEstimator) else ()
-    units = [_unit_of(part) for part in parts if isinstance(part, PrivateClassifier)]
+    reported = getattr(getattr(estimator, "privacy_spent_", None), "unit", ROW)
+    units = [str(reported), *(_ids_of(part)[2] for part in parts if isinstance(part, BaseEstimator))]
     return next((unit for unit in units if unit != ROW), ROW)
 
 

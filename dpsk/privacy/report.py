@@ -62,6 +62,9 @@ class PrivacySpent:
         ids or after the unit of the ledger; where there is no such name, it is a "person".
     weighted : bool, default=False
         Whether rows had weights of their own (``sample_weight``). The guarantee then rests on how they were made.
+    held_out : bool, default=False
+        Whether a model that was there already was judged on held-out rows, whom the guarantee is for. It says nothing
+        about the rows that the model was fitted on.
     """
 
     epsilon: float
@@ -77,6 +80,7 @@ class PrivacySpent:
     columns: tuple[tuple[str, str], ...] = ()
     unit: str = ROW
     weighted: bool = False
+    held_out: bool = False
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error
@@ -151,6 +155,8 @@ class PrivacySpent:
                 "NOT PRIVATE: the noise was generated from a known seed (random_state), so whoever knows the seed can "
                 f"subtract it. With system randomness the same fit would have kept {self._guarantee()}."
             )
+        if self.held_out:
+            return self._of_held_out()
         return (
             f"This model was trained with {self._guarantee()}. The unit of protection is {self._defined()}; two data "
             f"sets are neighbours when {self._neighbours()}. Treated as public, and not protected: {self._public()}, "
@@ -158,6 +164,14 @@ class PrivacySpent:
             f"{self._groups()}{self._weights()}"
             "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
             "the same data, such as a model selection, add to it."
+        )
+
+    def _of_held_out(self) -> str:
+        return (
+            f"A model was judged on held-out rows with {self._guarantee()} for these rows. The unit of protection is "
+            f"{definition(self.unit)}; two data sets are neighbours when {self._neighbours()}. {self._groups()}Nothing "
+            "is promised about the rows that the model was fitted on: its own report is for them. Other releases from "
+            "the held-out rows, fits included, add to it."
         )
 
     def _weights(self) -> str:

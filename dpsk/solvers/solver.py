@@ -88,7 +88,7 @@ def run(
         while True:
             last = _public(next(iterates), objective, solver)
             if on_iterate is not None and on_iterate(last) is True:
-                iterates.throw(BudgetExhausted("the run was stopped"))
+                last = _public(iterates.throw(BudgetExhausted("the run was stopped")), objective, solver)
     except StopIteration as end:
         known = end.value
     except BudgetExhausted as error:
