@@ -93,9 +93,11 @@ def _ids_of(estimator: Any) -> tuple[Any, bool, str]:
 
 def _unit_within(estimator: Any) -> str:
     """Return the unit that another model reports, or that of a model of dpsk which it was built from or asks."""
-    parts = estimator.get_params().values() if isinstance(estimator, BaseEstimator) else ()
+    if not isinstance(estimator, BaseEstimator):
+        return ROW
     reported = getattr(getattr(estimator, "privacy_spent_", None), "unit", ROW)
-    units = [str(reported), *(_ids_of(part)[2] for part in parts if isinstance(part, BaseEstimator))]
+    parts = [part for part in estimator.get_params().values() if isinstance(part, BaseEstimator)]
+    units = [str(reported), *(_ids_of(part)[2] for part in parts)]
     return next((unit for unit in units if unit != ROW), ROW)
 
 
