@@ -95,9 +95,9 @@ def _unit_within(estimator: Any) -> str:
     """Return the unit that another model reports, or that of a model of dpsk which it was built from or asks."""
     if not isinstance(estimator, BaseEstimator):
         return ROW
-    parts = estimator.get_params().values()
     reported = getattr(getattr(estimator, "privacy_spent_", None), "unit", ROW)
-    units = [str(reported), *(_ids_of(part)[2] for part in parts if isinstance(part, BaseEstimator))]
+    parts = [part for part in estimator.get_params().values() if isinstance(part, BaseEstimator)]
+    units = [str(reported), *(_ids_of(part)[2] for part in parts)]
     return next((unit for unit in units if unit != ROW), ROW)
 
 
