@@ -16,6 +16,7 @@ from dpsk import (
     Chunks,
     DPGradientDescentClassifier,
     DPLogisticRegression,
+    NotPrivateWarning,
     PrivacyLedger,
     PrivateCalibration,
     PrivateThreshold,
@@ -92,6 +93,7 @@ def test_it_costs_epsilon_of_the_ledger_of_the_held_out_rows(tmp_path):
     assert (adjusted.privacy_spent_.epsilon, adjusted.privacy_spent_.delta) == (0.75, 0)
     assert adjusted.privacy_spent_.private
     assert ledger.remaining()["epsilon"] == 0.25
+    assert [spend.label for spend in ledger.history()] == ["PrivateThreshold"]
     with pytest.raises(ValueError, match="is left"):
         clone(PrivateThreshold(FrozenEstimator(MODEL), epsilon=0.75, ledger=ledger)).fit(HELD_X, HELD_Y)
 
@@ -250,6 +252,12 @@ def test_a_calibrated_model_can_be_evaluated_kept_and_paid_for(tmp_path):
     assert (
         private_evaluation(PrivateThreshold(MODEL).fit(HELD_X, HELD_Y), FRESH_X, FRESH_Y, epsilon=1.0).auc.value > 0.7
     )
+
+
+def test_a_seed_is_told_where_fit_was_called():
+    with pytest.warns(NotPrivateWarning) as warned:
+        PrivateThreshold(MODEL, random_state=0).fit(HELD_X, HELD_Y)
+    assert warned[0].filename == __file__
 
 
 def test_costs_are_given_by_name():

@@ -18,7 +18,7 @@ from ..mechanisms.samplers import Floats
 from ..solvers.calibrated import curved
 from ..solvers.shrunk import factor
 from .counts import on_simplex
-from .evaluate import private_evaluation
+from .evaluate import evaluated
 from .opinions import log_odds
 from .release import LARGEST, Released
 from .results import PrivateEvaluation
@@ -62,7 +62,8 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
                 msg="%(name)s is not fitted: fit it first, on other rows. clone() and whatever else copies estimators "
                 "drops a fit: put the fitted model into sklearn.frozen.FrozenEstimator there",
             )
-        evaluation = private_evaluation(
+        evaluation = evaluated(
+            type(self).__name__,
             self.estimator,
             X,
             y,
@@ -165,12 +166,14 @@ class PrivateThreshold(Adjusted):
         self.threshold_, self.cost_ = best.threshold, best.cost
 
     @available_if(_has("predict_proba"))  # type: ignore[untyped-decorator]
+    @by_blocks
     def predict_proba(self, X: Any) -> Any:
         """Return the probabilities of the model, which the threshold does not change."""
         check_is_fitted(self)
         return self.estimator.predict_proba(X)
 
     @available_if(_has("decision_function"))  # type: ignore[untyped-decorator]
+    @by_blocks
     def decision_function(self, X: Any) -> Any:
         """Return the scores of the model, which the threshold does not change."""
         check_is_fitted(self)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+from numpy.typing import NDArray
+
 from ..data import Door
 from ..mechanisms import bits_for
 from ..model_selection.score import labels_to_score, require_possible
@@ -66,24 +68,47 @@ def private_evaluation(
     >>> evaluation.privacy_spent.epsilon
     1.0
     """
-    require_possible("private_evaluation", estimator, confidence, adjacency)
-    asked, budget, bits = Asked.of(estimator, positive), Budget.of(epsilon, 0.0), bits_for(random_state)
+    shown: Any = {"positive": positive, "accuracy_share": accuracy_share, "confidence": confidence}
+    units: Any = {"groups": groups, "group_column": group_column, "adjacency": adjacency}
+    paid: Any = {"epsilon": epsilon, "ledger": ledger, "random_state": random_state}
+    return evaluated("private_evaluation", estimator, X, y, **shown, **units, **paid)
+
+
+def evaluated(
+    caller: str,
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    epsilon: float,
+    accuracy_share: float,
+    groups: Any,
+    group_column: str | None,
+    adjacency: str,
+    ledger: Any,
+    random_state: int | None,
+    positive: Any = None,
+    confidence: float = 0.95,
+) -> PrivateEvaluation:
+    """Return the evaluation that somebody asks for: ``caller`` is named in errors and in the ledger."""
+    require_possible(caller, estimator, confidence, adjacency)
+    asked, budget, bits = Asked.of(estimator, positive, caller), Budget.of(epsilon, 0.0), bits_for(random_state)
     require_shares(budget, accuracy_share, adjacency)
-    warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
+    warn_not_private(noisy=True, seeded=not bits.private, stacklevel=3)
     voters = Voters.of(estimator, X, groups, group_column)
     promise: Any = {"adjacency": adjacency, "private": bits.private, "unit": voters.unit}
-    with set_aside(ledger, budget, label="private_evaluation", **promise) as reserved:
+    with set_aside(ledger, budget, label=caller, **promise) as reserved:
         door = Door(reserved, bits, adjacency)
-        released = _released(door, estimator, X, y, voters, asked, accuracy_share)
+        true = labels_to_score(caller, estimator, X, y)
+        released = _released(door, estimator, X, true, voters, asked, accuracy_share)
     kind = MulticlassEvaluation if asked.positive is None else BinaryEvaluation
     return kind(released, confidence, replace(door.report(), held_out=True))
 
 
 def _released(
-    door: Door, estimator: Any, X: Any, y: Any, voters: Voters, asked: Asked, accuracy_share: float
+    door: Door, estimator: Any, X: Any, true: NDArray[Any], voters: Voters, asked: Asked, accuracy_share: float
 ) -> Released:
     """Judge the rows, and buy all levels with the budget of the door."""
-    true = labels_to_score("private_evaluation", estimator, X, y)
     shown, persons_of = voters.apart(X)
     seen = opinions(estimator, shown, true, asked)
     buy = Releases(door, persons_of(len(true)), len(true))

@@ -42,13 +42,13 @@ class Asked:
     joined: bool
 
     @classmethod
-    def of(cls, model: Any, positive: Any) -> "Asked":
+    def of(cls, model: Any, positive: Any, caller: str = "private_evaluation") -> "Asked":
         """Return what to ask of a fitted classifier; raise ValueError for one that has no classes or no scores."""
         name = type(model).__name__
         if not callable(getattr(model, "predict", None)):
-            raise ValueError(f"private_evaluation takes a fitted classifier: {name} cannot predict")
+            raise ValueError(f"{caller} takes a fitted classifier: {name} cannot predict")
         if not hasattr(model, "classes_"):
-            raise ValueError(f"{name} has no classes_: private_evaluation takes a classifier that was fitted")
+            raise ValueError(f"{name} has no classes_: {caller} takes a classifier that was fitted")
         classes = np.asarray(model.classes_)
         if classes.ndim != 1 or len(classes) < 2:
             raise ValueError(f"{name} must have at least two classes in classes_, in one dimension")
