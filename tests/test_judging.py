@@ -9,7 +9,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.compose import make_column_transformer
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import FeatureUnion, make_pipeline
@@ -26,7 +28,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.svm import SVC
 
-from dpsk import Chunks, DPLogisticRegression, PrivacyLedger, PrivateSearchCV, private_score
+from dpsk import Chunks, DPLogisticRegression, IndependentRows, PrivacyLedger, PrivateSearchCV, private_score
 from dpsk.model_selection import TruncatedNegativeBinomial
 from dpsk.model_selection.judging import correct, judges_rows_alone, labels_of, transformed
 
@@ -479,3 +481,46 @@ def test_a_search_never_tells_that_a_row_was_refused(kind, tmp_path, recwarn):
     assert search.best_score_ > 0.9
     assert ledger.remaining()["epsilon"] == 0
     assert not [w for w in recwarn if issubclass(w.category, RuntimeWarning)]
+
+
+class Spied(DummyClassifier):
+    """A model of another library that notes how many rows it gets, and refuses rows with a NaN."""
+
+    def predict(self, X):
+        sizes.append(len(X))
+        if np.isnan(X).any():
+            raise ValueError("a NaN")
+        return super().predict(X)
+
+
+sizes = []
+
+
+def test_a_model_that_somebody_vouches_for_gets_all_rows_at_once():
+    X, y = np.zeros((40, 2)), np.zeros(40, dtype=int)
+    model = Spied().fit(X, y)
+    for asked, expected in ((model, [1] * 40), (FrozenEstimator(model), [1] * 40), (IndependentRows(model), [40])):
+        sizes.clear()
+        assert private_score(asked, X, y, epsilon=1e3).accuracy > 0.9
+        assert sizes == expected
+    X[7] = np.nan
+    sizes.clear()
+    right = correct(IndependentRows(model), X, y)
+    assert sizes[0] == 40
+    assert min(sizes) == 1
+    assert right.sum() == 39
+    assert not right[7]
+
+
+@pytest.mark.parametrize("kind", [str, "U3", "string"])
+def test_text_for_numbers_is_refused_whatever_pandas_calls_it(kind, tmp_path):
+    ledger = PrivacyLedger(tmp_path / "held.db", epsilon=1.0, delta=0)
+    y = pd.Series(["ill", "not"] * 20)
+    y = y.to_numpy().astype(kind) if kind == "U3" else y.astype("string" if kind == "string" else "str")
+    if y.dtype == object:
+        pytest.skip("this pandas has no type for text")
+    with pytest.raises(ValueError, match="coded differently"):
+        private_score(
+            LogisticRegression().fit([[0.0], [1.0]], [0, 1]), np.zeros((40, 1)), y, epsilon=1.0, ledger=ledger
+        )
+    assert ledger.remaining()["epsilon"] == 1.0

@@ -218,10 +218,12 @@ def labels_to_score(caller: str, estimator: Any, X: Any, given: Any) -> NDArray[
     n = None if is_dask(X) or isinstance(X, Chunks) else n_rows_of(X)
     if y.ndim != 1 or not len(y) or n not in (None, len(y)):
         raise ValueError(f"X has {n} rows and y the shape {y.shape}: one label per row is needed, and at least one row")
-    kinds = {_KINDS.get(labels.dtype.kind) for labels in (y, np.asarray(getattr(estimator, "classes_", y)))}
-    if kinds == {"text", "numbers"}:
+    # pandas has types of its own for text, which become objects in an array
+    kind = "text" if str(getattr(given, "dtype", "")).startswith(("str", "String")) else _KINDS.get(y.dtype.kind)
+    known = np.asarray(getattr(estimator, "classes_", y))
+    if {kind, _KINDS.get(known.dtype.kind)} == {"text", "numbers"}:
         raise ValueError(
-            f"the labels in y are {_KINDS[y.dtype.kind]}, and those that the estimator was fitted on are not: are they "
+            f"the labels in y are {kind}, and those that the estimator was fitted on are not: are they "
             "coded differently?"
         )
     return y
