@@ -47,6 +47,7 @@ from dpsk.calibration import Curve, Temperature
 from dpsk.estimators.budgets import is_exact
 from dpsk.estimators.progress import Progress
 from dpsk.privacy.ledger import Release
+from dpsk.solvers.calibrated import FACTORS, NATURAL, OF_HINGES
 from dpsk.solvers.certificate import Certificate
 
 # many fits here are on few rows, and say so
@@ -239,6 +240,7 @@ def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, req
     secrets = {float(v) for v in (*X.sum(axis=0), *np.linalg.norm(X, axis=1), *np.unique(X), len(y))}
     parameters = {float(v) for v in loaded.get_params().values() if isinstance(v, int | float)}
     secrets -= {0.0, 0.1, 0.15, 0.5, 0.9, 1.0, *parameters}
+    secrets -= {float(natural * factor) for natural in (NATURAL, OF_HINGES) for factor in FACTORS}  # of a temperature
     for thing in walk(loaded):
         if isinstance(thing, np.ndarray):
             assert id(thing) in released, "an array that is not a released one"
