@@ -26,6 +26,7 @@ from .evaluation import (
     private_evaluation,
 )
 from .model_selection import IndependentRows, PrivateSearchCV, private_score, search_cost
+from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
@@ -34,6 +35,6 @@ __all__ = [
     "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
     "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
-    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
-    "private_evaluation", "private_score", "search_cost",
+    "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold",
+    "Text", "check_pipeline", "make_pipeline", "private_evaluation", "private_score", "search_cost",
 ]  # fmt: skip

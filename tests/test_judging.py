@@ -30,7 +30,8 @@ from sklearn.svm import SVC
 
 from dpsk import Chunks, DPLogisticRegression, IndependentRows, PrivacyLedger, PrivateSearchCV, private_score
 from dpsk.model_selection import TruncatedNegativeBinomial
-from dpsk.model_selection.judging import correct, judges_rows_alone, labels_of, transformed
+from dpsk.model_selection.judging import correct, judges_rows_alone, labels_of
+from dpsk.pipelines.in_front import transformed
 
 KINDS = [["a", "b", "c"]]
 

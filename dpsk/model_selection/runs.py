@@ -23,11 +23,11 @@ from ..estimators.plan import budget_of_plan, plan_of, with_parameters_of
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
+from ..pipelines.in_front import rows_of, transformed
 from ..privacy import Budget
 from ..privacy.allowance import Allowance
 from ..privacy.repetition import BestOf
 from ..privacy.units import ROW
-from .judging import rows_of, transformed
 from .score import released_successes
 from .search_cost import private_step
 from .voters import Voters

@@ -13,6 +13,7 @@ from ..data.weights import Weights
 from ..mechanisms import Laplace, bits_for
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.randomness import Bits
+from ..pipelines.in_front import n_rows_of
 from ..privacy import Budget, PrivacySpent
 from ..privacy.durable.store import set_aside
 from ..privacy.neighbours import Adjacency
@@ -20,7 +21,7 @@ from ..privacy.report import round_up, warn_not_private
 from ..privacy.units import ROW, several
 from ..queries import Successes
 from .intervals import rows_interval, rows_population_interval, votes_interval, votes_population_interval
-from .judging import correct, labels_of, n_rows_of
+from .judging import correct, labels_of
 from .voters import Voters
 
 
