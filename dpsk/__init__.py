@@ -26,6 +26,7 @@ from .evaluation import (
     private_evaluation,
 )
 from .model_selection import IndependentRows, PrivateSearchCV, private_score, search_cost
+from .pipelines import check_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
@@ -35,5 +36,5 @@ __all__ = [
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
     "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
     "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
-    "private_evaluation", "private_score", "search_cost",
+    "check_pipeline", "private_evaluation", "private_score", "search_cost",
 ]  # fmt: skip

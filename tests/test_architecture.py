@@ -36,6 +36,7 @@ ROOMS = [
     "encodings",
     "_sklearn_compat",
     "estimators",
+    "pipelines",
     "model_selection",
     "evaluation",
     "testing",
