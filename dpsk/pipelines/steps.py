@@ -1,0 +1,84 @@
+"""What is known of one step: a rule for its class, the promise of its class, or nothing."""
+
+from typing import Any
+
+from sklearn.base import ClassifierMixin, ClusterMixin, OutlierMixin, RegressorMixin
+
+from . import other_steps, sklearn_steps
+from .containers import CONTAINERS, private_rule
+from .verdicts import VOUCH, Finding, Rule, Verdict, public_name
+
+PROMISE = "__dpsk_row_by_row__"
+"""The method by which a class promises that its steps treat each row by themselves."""
+
+RULES: dict[str, Rule] = {
+    **sklearn_steps.RULES,
+    **other_steps.RULES,
+    **{name: rule for name, (rule, _) in CONTAINERS.items()},
+    "dpsk.estimators.tabular_encoder.TabularEncoder": lambda step: Finding(
+        "private", "holds releases, and learns nothing"
+    ),
+}
+
+_INSTEAD_OF_MODELS = {
+    "LogisticRegression": "DPLogisticRegression",
+    "LogisticRegressionCV": "DPLogisticRegression",
+    "RidgeClassifier": "DPLogisticRegression",
+    "LinearSVC": "DPLinearSVC",
+    "SGDClassifier": "DPSGDClassifier",
+}
+
+
+def verdict_of(step: Any, name: str = "") -> Verdict:
+    """Return what is known of one step. Of a container it says nothing about the parts: ``check_pipeline`` does.
+
+    Parameters
+    ----------
+    step : transformer, classifier, "passthrough", "drop" or None
+    name : str
+        How the verdict calls it; the name of its class by default.
+
+    Returns
+    -------
+    Verdict
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from dpsk.pipelines import verdict_of
+    >>> verdict_of(OneHotEncoder()).why
+    'learns which categories occur, one that a single row has among them'
+    >>> verdict_of(OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")).verdict
+    'public settings'
+    """
+    kind = step if isinstance(step, str) else "passthrough" if step is None else type(step).__name__
+    found = _finding(step)
+    return Verdict(name or kind, kind, found.verdict, found.why, found.instead)
+
+
+def _finding(step: Any) -> Finding:
+    if step is None or (isinstance(step, str) and step in ("passthrough", "drop")):
+        return Finding("stateless", "drops columns" if step == "drop" else "hands rows on as they are")
+    own = sorted(name for name in getattr(step, "__dict__", {}) if callable(getattr(type(step), name, None)))
+    if own:
+        return Finding(
+            "unknown", f"the object has its own {own[0]} in place of that of its class", f"delete it, or {VOUCH}"
+        )
+    name = public_name(type(step))
+    if name in RULES:
+        return RULES[name](step)
+    if name.startswith("dpsk.estimators.") and isinstance(step, ClassifierMixin):
+        return private_rule(step)
+    if PROMISE in vars(type(step)):
+        return _promised(step)
+    if name.startswith("sklearn.") and isinstance(step, ClassifierMixin | RegressorMixin | ClusterMixin | OutlierMixin):
+        instead = _INSTEAD_OF_MODELS.get(type(step).__name__, "one of dpsk's classifiers")
+        return Finding("learns", "fits exact rows without noise", instead)
+    return Finding("unknown", f"nothing is known of {type(step).__module__}.{type(step).__qualname__}", VOUCH)
+
+
+def _promised(step: Any) -> Finding:
+    """Return what a class promises of its own objects. Subclasses promise for themselves: they may learn."""
+    if getattr(step, PROMISE)() is True:
+        return Finding("vouched for", f"its class promises it ({PROMISE})")
+    return Finding("unknown", f"its class does not promise it for these parameters ({PROMISE})", VOUCH)
