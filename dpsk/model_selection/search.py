@@ -1,6 +1,7 @@
 """Private search for hyper-parameters: the best of a secret number of runs, on one budget."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -25,6 +26,7 @@ from ..estimators.validation import checked_labels, validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
+from ..pipelines import check_pipeline
 from ..privacy import Budget
 from ..privacy.durable.store import set_aside
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
@@ -284,7 +286,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         facts = run.facts(last, shown, len(classes), persons)
         fitted = facts.n_rows - self._n_held(facts.n_rows, run.unit)
         run.require(space, replace(facts, n_rows=fitted), classes)
-        for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
+        for doubt in (*_doubts_about_steps(run, space), *doubts(plan_of(last, facts), facts, delta=budget.delta)):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons
 
@@ -353,3 +355,16 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _doubts_about_steps(run: Run, space: Space) -> Iterator[str]:
+    """Yield what steps in front of the classifier are known to show of rows, which the search does not pay for."""
+    models = [run.model(parameters)[0] for parameters in [{}, *space.probes()]]
+    found = [
+        one for model in models for one in check_pipeline(model).refused if one.verdict in ("learns", "mixes rows")
+    ]
+    for one in dict.fromkeys(found):
+        yield (
+            f"the step {one.name} ({one.kind}) {one.why}: the guarantee of the search does not cover that. Instead: "
+            f"{one.instead}. dpsk.make_pipeline refuses such steps"
+        )

@@ -1,6 +1,6 @@
 """A pipeline that ends in a private classifier, and whose other steps learn nothing from rows."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any, Self
 
 from sklearn.base import clone
@@ -76,7 +76,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     transform_input = None
     verbose = False
 
-    def __init__(self, steps: Any, *, public: Iterable[str] = ()) -> None:
+    def __init__(self, steps: Any, *, public: Collection[str] = ()) -> None:
         self.steps = steps
         self.public = public
 
@@ -101,7 +101,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         self._validate_steps()
         name, last = self.steps[-1]
         model = private_model(last)
-        self.check().require()
+        self._in_front().require()
         given = {"sample_weight": sample_weight, "groups": groups} | _for_last(name, params)
         given = {key: value for key, value in given.items() if value is not None}
         if len(self.steps) == 1:
@@ -116,6 +116,11 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     def check(self) -> PipelineCheck:
         """Return what is known of each step: :func:`~dpsk.check_pipeline` of this pipeline."""
         return check_pipeline(self, public=self.public)
+
+    def _in_front(self) -> PipelineCheck:
+        """Return what is known of the steps in front. The last one says of itself whether it is private."""
+        last = self.steps[-1][0]
+        return PipelineCheck(tuple(one for one in self.check().verdicts if one.name.partition(" > ")[0] != last))
 
     def __getitem__(self, ind: Any) -> Any:
         """Return one step, or a part of the pipeline: a private one if it has the last step."""
@@ -142,7 +147,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         text, front = self.privacy_spent_.statement(), [name for name, _ in self.steps[:-1]]
         if not front:
             return text
-        vouched = [found.name for found in self.check().verdicts if found.verdict == "vouched for"]
+        vouched = [found.name for found in self._in_front().verdicts if found.verdict == "vouched for"]
         text += (
             f" The steps in front of the model ({', '.join(front)}) learn nothing from rows and treat each by itself."
         )
@@ -182,7 +187,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         return tags
 
 
-def make_pipeline(*steps: Any, public: Iterable[Any] = ()) -> PrivatePipeline:
+def make_pipeline(*steps: Any, public: Collection[Any] = ()) -> PrivatePipeline:
     """Return a :class:`~dpsk.PrivatePipeline` of these steps, which get their names from their types.
 
     Parameters
