@@ -361,7 +361,8 @@ def _doubts_about_steps(run: Run, space: Space) -> Iterator[str]:
     """Yield what steps in front of the classifier are known to show of rows, which the search does not pay for."""
     models = [run.model(parameters)[0] for parameters in [{}, *space.probes()]]
     for one in dict.fromkeys(one for model in models for one in check_pipeline(model).refused):
-        if one.verdict == "learns":  # what mixes rows does so by its errors, which a search keeps to itself
+        mixes = one.verdict == "mixes rows" and one.kind == "FunctionTransformer"  # others do so by their errors only
+        if one.verdict == "learns" or mixes:
             yield (
                 f"the step {one.name} ({one.kind}) {one.why}: the guarantee of the search does not cover that. "
                 f"Instead: {one.instead}. dpsk.make_pipeline refuses such steps"
