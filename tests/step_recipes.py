@@ -193,10 +193,10 @@ CONTAINERS = [
     Recipe("FrozenEstimator(StandardScaler())", U, tried=False),
     Recipe("GridSearchCV(DPLogisticRegression(), {'alpha': [0.1, 1.0]})", L, tried=False),
     Recipe("PrivateSearchCV(DPLogisticRegression(), {'alpha': [0.1, 1.0]})", V, tried=False),
-    Recipe("CalibratedClassifierCV(LinearSVC())", L),
+    Recipe("CalibratedClassifierCV(LinearSVC())", L, tried=False),
     Recipe("OneVsRestClassifier(DPLogisticRegression())", U, tried=False),
     Recipe("BaggingClassifier(DPLogisticRegression())", L, tried=False),
-    Recipe("StackingClassifier([('a', LogisticRegression())], cv=2)", L),
+    Recipe("StackingClassifier([('a', LogisticRegression())], cv=2)", L, tried=False),
 ]
 
 SKRUB = [
@@ -243,7 +243,7 @@ FEATURE_ENGINE = [
         ("imputation.MeanMedianImputer()", L, "frame"),
         ("imputation.EndTailImputer()", L, "frame"),
         ("imputation.RandomSampleImputer()", L, "frame"),
-        ("imputation.ArbitraryNumberImputer(0, variables=['a'])", L, "objects"),
+        ("imputation.ArbitraryNumberImputer(0, variables=['a'])", M, "objects"),
         ("imputation.AddMissingIndicator()", L, "frame"),
         ("imputation.AddMissingIndicator(missing_only=False, variables=['a', 'b'])", P, "mixed"),
         ("encoding.OneHotEncoder()", L, "words"),
@@ -259,7 +259,7 @@ FEATURE_ENGINE = [
         ("creation.CyclicalFeatures(variables=['a', 'b'], max_values={'a': 23, 'b': 6})", P, "whole"),
         ("creation.CyclicalFeatures(variables=['a', 'b'])", L, "whole"),
         ("selection.DropFeatures(['a'])", P, "mixed"),
-        ("selection.DropConstantFeatures()", L, "frame"),
+        ("selection.DropConstantFeatures()", L, "constant"),
     ]
 ]
 

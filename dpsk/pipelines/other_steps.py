@@ -36,8 +36,8 @@ def _named(parameter: str) -> Need:
     )
 
 
-def _all(package: str, names: str, what: str, instead: str) -> dict[str, Rule]:
-    return dict.fromkeys([f"{package}.{name}" for name in names.split()], learns(what, instead))
+def _all(package: str, names: str, what: str, instead: str, verdict: str = "learns") -> dict[str, Rule]:
+    return dict.fromkeys([f"{package}.{name}" for name in names.split()], learns(what, instead, verdict))
 
 
 SKRUB: dict[str, Rule] = {
@@ -153,6 +153,7 @@ FEATURE_ENGINE: dict[str, Rule] = {
         "ArbitraryNumberImputer",
         "decides the type of a column by all of its entries (infer_objects)",
         _FILL,
+        "mixes rows",
     ),
     **_all(
         "feature_engine.imputation.mean_median", "MeanMedianImputer", "learns a mean or median of each column", _FILL

@@ -138,7 +138,7 @@ SAFE_WITH: dict[str, Rule] = {
             Need(
                 "sparse_output",
                 is_(None, False),
-                "stores other rows in another way beside some row",
+                "may store other rows in another way beside a row beyond the knots",
                 "sparse_output=False",
                 "unknown",
             ),
