@@ -1,7 +1,7 @@
 """What a pipeline learns from private rows: a verdict for each step, however deep it lies."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, product
 from typing import Any
 
@@ -182,11 +182,23 @@ def _of_candidates(search: Any, path: tuple[str, ...], vouched: _Vouched) -> Ite
             continue
         for values in grid if front else ():
             settings = dict(zip(front, values, strict=True))
-            tried = clone(search.estimator).set_params(**settings)
-            for one in _verdicts(tried, (*path, "estimator"), vouched):
+            for one in _under(settings, search, path, vouched):
                 if not one.safe and (one.name, one.why) not in seen:
                     seen.add((one.name, one.why))
-                    yield Verdict(one.name, one.kind, one.verdict, f"{one.why} (with {settings})", one.instead)
+                    yield replace(one, why=f"{one.why} (with {settings})")
+
+
+def _under(
+    settings: Mapping[str, Any], search: Any, path: tuple[str, ...], vouched: _Vouched
+) -> Iterator[Verdict]:
+    """Yield the verdicts of a search under some parameters of the steps in front of its classifier."""
+    try:
+        tried = clone(search.estimator).set_params(**settings)
+    except (ValueError, TypeError) as error:
+        why = f"cannot set some of its candidates: {type(error).__name__}"
+        yield Verdict(_BETWEEN.join(path), type(search).__name__, "unknown", why, "candidates that fit together")
+    else:
+        yield from _verdicts(tried, (*path, "estimator"), vouched)
 
 
 def _is_list(values: Any) -> bool:
