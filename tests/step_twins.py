@@ -92,11 +92,6 @@ def sparse():
     return Rows(sp.csr_matrix(X, dtype=float), rows)
 
 
-def wide():
-    rng = np.random.default_rng(2)
-    return Rows(np.round(rng.uniform(0.1, 3.0, (N, 120)), 2), number_rows(120))
-
-
 WORDS = [["blue", "green", "red"], ["large", "small"]]
 
 
@@ -121,7 +116,9 @@ def known():
 
 def dense_words():
     """Words of which a quarter is in no list, so that 60 of 200 entries are not zero."""
-    X = pd.DataFrame({"colour": ["red", "blue", "green", "?"] * 10, "size": ["small", "large", "small", "?"] * 10}, dtype=object)
+    X = pd.DataFrame(
+        {"colour": ["red", "blue", "green", "?"] * 10, "size": ["small", "large", "small", "?"] * 10}, dtype=object
+    )
     X.iloc[[PLACE, 8]] = [["red", "small"], ["?", "?"]]
     return Rows(X, word_rows())
 
@@ -184,7 +181,9 @@ def dicts():
 
 def days():
     X = pd.DataFrame({"day": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(N), unit="D")})
-    return Rows(X, {"noon": [pd.Timestamp("2024-01-05 13:37:11")], "old": [pd.Timestamp("1901-01-01")], "none": [pd.NaT]})
+    return Rows(
+        X, {"noon": [pd.Timestamp("2024-01-05 13:37:11")], "old": [pd.Timestamp("1901-01-01")], "none": [pd.NaT]}
+    )
 
 
 def day_texts():
@@ -193,9 +192,10 @@ def day_texts():
 
 
 KINDS = {
-    one.__name__.replace('_', ' '): one
+    one.__name__.replace("_", " "): one
     for one in (
-        numbers, gaps, whole, frame, sparse, wide, words, mixed, labels, label_sets, constant, known, dense_words, objects, square, texts, text_column, dicts, days, day_texts,
+        numbers, gaps, whole, frame, sparse, words, mixed, labels, label_sets, constant, known, dense_words,
+        objects, square, texts, text_column, dicts, days, day_texts,
     )
 }  # fmt: skip
 
@@ -288,7 +288,10 @@ def _others(made, place):
 
 def alone_is_refused(make, X, y):
     """Return whether the row in the place is refused by itself."""
-    return seen(make, rows_of(X, slice(PLACE, PLACE + 1)), None if y is None else y[PLACE : PLACE + 1], 0).error is not None
+    return (
+        seen(make, rows_of(X, slice(PLACE, PLACE + 1)), None if y is None else y[PLACE : PLACE + 1], 0).error
+        is not None
+    )
 
 
 def compare(make, rows):

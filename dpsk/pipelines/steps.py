@@ -82,7 +82,9 @@ def _by_rule(rule: Rule, step: Any) -> Finding:
     try:
         return rule(step)
     except (AttributeError, TypeError, ValueError):
-        return Finding("unknown", "has parameters that its class does not take", f"parameters that it takes, or {VOUCH}")
+        return Finding(
+            "unknown", "has parameters that its class does not take", f"parameters that it takes, or {VOUCH}"
+        )
 
 
 def _promised(step: Any) -> Finding:
