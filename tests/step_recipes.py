@@ -35,9 +35,27 @@ def namespace(package):
     import sklearn
     import sklearn.calibration
     from sklearn import (
-        cluster, compose, cross_decomposition, decomposition, discriminant_analysis, ensemble, feature_extraction,
-        feature_selection, impute, isotonic, kernel_approximation, linear_model, manifold, model_selection, multiclass,
-        neighbors, neural_network, pipeline, preprocessing, random_projection, svm,
+        cluster,
+        compose,
+        cross_decomposition,
+        decomposition,
+        discriminant_analysis,
+        ensemble,
+        feature_extraction,
+        feature_selection,
+        impute,
+        isotonic,
+        kernel_approximation,
+        linear_model,
+        manifold,
+        model_selection,
+        multiclass,
+        neighbors,
+        neural_network,
+        pipeline,
+        preprocessing,
+        random_projection,
+        svm,
     )  # fmt: skip
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.frozen import FrozenEstimator
@@ -52,7 +70,14 @@ def namespace(package):
         random_projection, svm, dpsk,
     ):  # fmt: skip
         names |= {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
-    names |= {"np": np, "KNOTS": KNOTS, "LISTS": WORDS, "WORDS": ["cat", "dog"], "half": half, "FrozenEstimator": FrozenEstimator}
+    names |= {
+        "np": np,
+        "KNOTS": KNOTS,
+        "LISTS": WORDS,
+        "WORDS": ["cat", "dog"],
+        "half": half,
+        "FrozenEstimator": FrozenEstimator,
+    }
     if package == "skrub":
         import skrub
 
@@ -185,18 +210,32 @@ CONTAINERS = [
     Recipe("Pipeline([('log', FunctionTransformer(np.log1p))], memory='cache')", L, tried=False),
     Recipe("make_union(Normalizer(), 'passthrough')", S),
     Recipe("make_union(Normalizer(), PCA(2))", L),
-    Recipe("make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), ['colour', 'size']))", M, "dense words"),
-    Recipe("make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), ['colour', 'size']), sparse_threshold=0)", P, "words"),
-    Recipe("make_column_transformer((Normalizer(), ['a', 'b']), sparse_threshold=0, remainder='passthrough')", S, "frame"),
-    Recipe("make_column_transformer((Normalizer(), make_column_selector(dtype_include='number')), sparse_threshold=0)", S, "mixed"),
+    Recipe(
+        "make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), [0, 1]))",
+        M,
+        "dense words",
+    ),
+    Recipe(
+        "make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), [0, 1]), sparse_threshold=0)",
+        P,
+        "words",
+    ),
+    Recipe(
+        "make_column_transformer((Normalizer(), ['a', 'b']), sparse_threshold=0, remainder='passthrough')", S, "frame"
+    ),
+    Recipe(
+        "make_column_transformer((Normalizer(), make_column_selector(dtype_include='number')), sparse_threshold=0)",
+        S,
+        "mixed",
+    ),
     Recipe("make_column_transformer((Normalizer(), lambda X: X.columns), sparse_threshold=0)", U, "frame"),
     Recipe("FrozenEstimator(StandardScaler())", U, tried=False),
     Recipe("GridSearchCV(DPLogisticRegression(), {'alpha': [0.1, 1.0]})", L, tried=False),
     Recipe("PrivateSearchCV(DPLogisticRegression(), {'alpha': [0.1, 1.0]})", V, tried=False),
-    Recipe("CalibratedClassifierCV(LinearSVC())", L),
+    Recipe("CalibratedClassifierCV(LinearSVC())", L, tried=False),
     Recipe("OneVsRestClassifier(DPLogisticRegression())", U, tried=False),
     Recipe("BaggingClassifier(DPLogisticRegression())", L, tried=False),
-    Recipe("StackingClassifier([('a', LogisticRegression())], cv=2)", L),
+    Recipe("StackingClassifier([('a', LogisticRegression())], cv=2)", L, tried=False),
 ]
 
 SKRUB = [
@@ -243,7 +282,7 @@ FEATURE_ENGINE = [
         ("imputation.MeanMedianImputer()", L, "frame"),
         ("imputation.EndTailImputer()", L, "frame"),
         ("imputation.RandomSampleImputer()", L, "frame"),
-        ("imputation.ArbitraryNumberImputer(0, variables=['a'])", L, "objects"),
+        ("imputation.ArbitraryNumberImputer(0, variables=['a'])", M, "objects"),
         ("imputation.AddMissingIndicator()", L, "frame"),
         ("imputation.AddMissingIndicator(missing_only=False, variables=['a', 'b'])", P, "mixed"),
         ("encoding.OneHotEncoder()", L, "words"),
@@ -259,7 +298,7 @@ FEATURE_ENGINE = [
         ("creation.CyclicalFeatures(variables=['a', 'b'], max_values={'a': 23, 'b': 6})", P, "whole"),
         ("creation.CyclicalFeatures(variables=['a', 'b'])", L, "whole"),
         ("selection.DropFeatures(['a'])", P, "mixed"),
-        ("selection.DropConstantFeatures()", L, "frame"),
+        ("selection.DropConstantFeatures()", L, "constant"),
     ]
 ]
 

@@ -1,7 +1,7 @@
 """What a pipeline learns from private rows: a verdict for each step, however deep it lies."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice, product
 from typing import Any
 
@@ -69,7 +69,7 @@ class PipelineCheck:
 
 
 def check_pipeline(pipeline: Any, *, public: Collection[Any] = ()) -> PipelineCheck:
-    """Return what each step of a pipeline learns from the rows that it is fitted on, and the private way to the same end.
+    """Return what each step of a pipeline learns from its rows, and the private way to the same end.
 
     Parameters are public: the check cannot know where their numbers come from. It looks at parameters, not at what a
     fitted step holds: a step that was fitted with other parameters before may still hold what it learned then.
@@ -152,7 +152,7 @@ def _verdicts(step: Any, path: tuple[str, ...], vouched: _Vouched) -> Iterator[V
     """Yield the verdicts of a step and its parts: of a container by itself only if it does more than hand on rows."""
     own = verdict_of(step, _BETWEEN.join(path))
     if (path or (type(step).__name__,), step) in vouched:
-        why = "you vouch for it" + ("" if own.safe else f", although it {own.why}")
+        why = "you vouch for it" + ("" if own.safe else f"; without your word: {own.why}")
         yield Verdict(own.name, own.kind, "vouched for", why, "")
         return
     parts = parts_of(step)
@@ -182,11 +182,21 @@ def _of_candidates(search: Any, path: tuple[str, ...], vouched: _Vouched) -> Ite
             continue
         for values in grid if front else ():
             settings = dict(zip(front, values, strict=True))
-            tried = clone(search.estimator).set_params(**settings)
-            for one in _verdicts(tried, (*path, "estimator"), vouched):
+            for one in _under(settings, search, path, vouched):
                 if not one.safe and (one.name, one.why) not in seen:
                     seen.add((one.name, one.why))
-                    yield Verdict(one.name, one.kind, one.verdict, f"{one.why} (with {settings})", one.instead)
+                    yield replace(one, why=f"{one.why} (with {settings})")
+
+
+def _under(settings: Mapping[str, Any], search: Any, path: tuple[str, ...], vouched: _Vouched) -> Iterator[Verdict]:
+    """Yield the verdicts of a search under some parameters of the steps in front of its classifier."""
+    try:
+        tried = clone(search.estimator).set_params(**settings)
+    except (ValueError, TypeError) as error:
+        why = f"cannot set some of its candidates: {type(error).__name__}"
+        yield Verdict(_BETWEEN.join(path), type(search).__name__, "unknown", why, "candidates that fit together")
+    else:
+        yield from _verdicts(tried, (*path, "estimator"), vouched)
 
 
 def _is_list(values: Any) -> bool:

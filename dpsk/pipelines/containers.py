@@ -46,7 +46,7 @@ _HANDS_ON = "hands rows to its parts"
 
 
 def _column_rule(step: Any) -> Finding:
-    """Return what is known of a ColumnTransformer itself: of how it chooses columns, and of how it stores its output."""
+    """Return what is known of a ColumnTransformer itself: how it chooses columns, and how it stores its output."""
     for _, part, columns in step.transformers:
         if callable(columns) and type(columns) is not make_column_selector and not _is_word(part, "drop"):
             return Finding(

@@ -16,7 +16,7 @@ ROW_WISE: dict[str, frozenset[str]] = {
     "numpy.round": frozenset({"decimals"}),
     "numpy.around": frozenset({"decimals"}),
 }
-"""Functions that make of each entry a function of this entry, and the arguments with which they do, as public numbers."""
+"""Functions that treat each entry by itself, and the arguments with which they do, if these are public numbers."""
 
 MIXING = frozenset(
     {f"sklearn.preprocessing.{name}" for name in (

@@ -10,13 +10,13 @@ from .verdicts import Need, Rule, Treats, is_, is_given, learns
 
 _CODES = "sklearn.preprocessing.OneHotEncoder(categories=[...], handle_unknown='ignore'), or DPTabularClassifier"
 _RAW = "DPTabularClassifier, which buys what it learns of raw tables"
-_FILL = "sklearn.impute.SimpleImputer(strategy='constant', fill_value=<public value>, keep_empty_features=True)"
+_FILL = "sklearn.impute.SimpleImputer(strategy='constant', fill_value=PUBLIC, keep_empty_features=True)"
 _SCALE = (
     "bounds= or standardize='private' of the classifier, or FunctionTransformer(np.clip, kw_args=...) with public ends"
 )
 _TEXTS = "HashingVectorizer, or FeatureHasher"
 _CHOSEN = "SelectCols or DropCols with names chosen for public reasons, or the penalty of the classifier (alpha)"
-_BINS = "SplineTransformer(knots=<public array>), or DPTabularClassifier, which buys its knots"
+_BINS = "SplineTransformer(knots=PUBLIC), or DPTabularClassifier, which buys its knots"
 
 
 def are_names(value: Any) -> bool:
@@ -36,8 +36,8 @@ def _named(parameter: str) -> Need:
     )
 
 
-def _all(package: str, names: str, what: str, instead: str) -> dict[str, Rule]:
-    return dict.fromkeys([f"{package}.{name}" for name in names.split()], learns(what, instead))
+def _all(package: str, names: str, what: str, instead: str, verdict: str = "learns") -> dict[str, Rule]:
+    return dict.fromkeys([f"{package}.{name}" for name in names.split()], learns(what, instead, verdict))
 
 
 SKRUB: dict[str, Rule] = {
@@ -153,6 +153,7 @@ FEATURE_ENGINE: dict[str, Rule] = {
         "ArbitraryNumberImputer",
         "decides the type of a column by all of its entries (infer_objects)",
         _FILL,
+        "mixes rows",
     ),
     **_all(
         "feature_engine.imputation.mean_median", "MeanMedianImputer", "learns a mean or median of each column", _FILL

@@ -12,10 +12,10 @@ _SCALE = (
     "bounds= or standardize='private' of the classifier, or FunctionTransformer(np.clip, kw_args=...) with public ends"
 )
 _CODES = "categories=[...] with public lists, or DPTabularClassifier, which buys them"
-_FEWER = "a random projection with n_components=<number>, or columns chosen for public reasons"
+_FEWER = "a random projection with n_components=NUMBER, or columns chosen for public reasons"
 _CHOSEN = "columns chosen for public reasons, or the penalty of the classifier (alpha)"
-_FILL = "SimpleImputer(strategy='constant', fill_value=<public number>, keep_empty_features=True)"
-_BINS = "SplineTransformer(knots=<public array>), or DPTabularClassifier, which buys its knots"
+_FILL = "SimpleImputer(strategy='constant', fill_value=PUBLIC, keep_empty_features=True)"
+_BINS = "SplineTransformer(knots=PUBLIC), or DPTabularClassifier, which buys its knots"
 _WORDS = "HashingVectorizer, or vocabulary=[...] with a public list"
 
 
@@ -75,7 +75,7 @@ def _projection(*free: str) -> Treats:
                 "n_components",
                 is_number,
                 "computes its width from the number of rows that are left when some were refused",
-                "n_components=<number>",
+                "n_components=NUMBER",
             ),
         ),
         ("eps", "compute_inverse_components", "random_state", *free),
@@ -138,7 +138,7 @@ SAFE_WITH: dict[str, Rule] = {
             Need(
                 "sparse_output",
                 is_(None, False),
-                "stores other rows in another way beside some row",
+                "may store other rows in another way beside a row beyond the knots",
                 "sparse_output=False",
                 "unknown",
             ),
@@ -190,7 +190,7 @@ SAFE_WITH: dict[str, Rule] = {
     "sklearn.random_projection.GaussianRandomProjection": _projection(),
     "sklearn.random_projection.SparseRandomProjection": _projection("density", "dense_output"),
     "sklearn.kernel_approximation.RBFSampler": Treats(
-        (Need("gamma", is_number, "learns the variance of the rows", "gamma=<public number>"),),
+        (Need("gamma", is_number, "learns the variance of the rows", "gamma=PUBLIC"),),
         ("n_components", "random_state"),
         "draws frequencies that do not look at the rows",
     ),
@@ -248,8 +248,8 @@ LEARNING: dict[str, Rule] = {
     **_all("impute", "IterativeImputer", "fits a model of each column", _FILL),
     **_all(
         "decomposition",
-        "PCA IncrementalPCA KernelPCA SparsePCA MiniBatchSparsePCA TruncatedSVD FastICA FactorAnalysis NMF MiniBatchNMF "
-        "DictionaryLearning MiniBatchDictionaryLearning LatentDirichletAllocation",
+        "PCA IncrementalPCA KernelPCA SparsePCA MiniBatchSparsePCA TruncatedSVD FastICA FactorAnalysis NMF "
+        "MiniBatchNMF DictionaryLearning MiniBatchDictionaryLearning LatentDirichletAllocation",
         "learns directions from the rows",
         _FEWER,
     ),
@@ -272,20 +272,18 @@ LEARNING: dict[str, Rule] = {
         "learns centres or groups from the rows",
         _FEWER,
     ),
-    **_all(
-        "kernel_approximation", "Nystroem", "keeps some of the rows themselves", "RBFSampler(gamma=<public number>)"
-    ),
+    **_all("kernel_approximation", "Nystroem", "keeps some of the rows themselves", "RBFSampler(gamma=PUBLIC)"),
     **_all(
         "ensemble",
         "RandomTreesEmbedding",
         "draws its splits between the ends of each column",
-        "RBFSampler(gamma=<public number>), or SplineTransformer(knots=<public array>)",
+        "RBFSampler(gamma=PUBLIC), or SplineTransformer(knots=PUBLIC)",
     ),
     **_all(
         "neighbors",
         "KNeighborsTransformer RadiusNeighborsTransformer NeighborhoodComponentsAnalysis",
         "keeps rows, or learns from their distances",
-        "RBFSampler(gamma=<public number>)",
+        "RBFSampler(gamma=PUBLIC)",
     ),
     **_all("isotonic", "IsotonicRegression", "learns a curve from rows and labels", "PrivateCalibration"),
     **_all("feature_selection", "VarianceThreshold", "learns the variance of each column", _CHOSEN),

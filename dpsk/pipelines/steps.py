@@ -66,7 +66,7 @@ def _finding(step: Any) -> Finding:
         )
     name = public_name(type(step))
     if name in RULES:
-        return RULES[name](step)
+        return _by_rule(RULES[name], step)
     if name.startswith("dpsk.estimators.") and isinstance(step, ClassifierMixin):
         return private_rule(step)
     if PROMISE in vars(type(step)):
@@ -75,6 +75,16 @@ def _finding(step: Any) -> Finding:
         instead = _INSTEAD_OF_MODELS.get(type(step).__name__, "one of dpsk's classifiers")
         return Finding("learns", "fits exact rows without noise", instead)
     return Finding("unknown", f"nothing is known of {type(step).__module__}.{type(step).__qualname__}", VOUCH)
+
+
+def _by_rule(rule: Rule, step: Any) -> Finding:
+    """Return what the rule says. Parameters may be anything, also what the class refuses as soon as it is fitted."""
+    try:
+        return rule(step)
+    except (AttributeError, TypeError, ValueError):
+        return Finding(
+            "unknown", "has parameters that its class does not take", f"parameters that it takes, or {VOUCH}"
+        )
 
 
 def _promised(step: Any) -> Finding:
