@@ -112,16 +112,10 @@ class _Reader:
             return f"<{type(value).__name__}>"
 
     def _value(self, value: Any, depth: int) -> Any:
-        if value is None or isinstance(value, bool | np.bool_):
-            return None if value is None else bool(value)
-        if isinstance(value, int | np.integer):
-            return int(value) if abs(int(value)) < 2**63 else _cut(repr(int(value)))
-        if isinstance(value, float | np.floating):
-            return float(value) if math.isfinite(value) else repr(float(value))
-        if isinstance(value, str):
-            return _cut(value)
-        if isinstance(value, type):
-            return _cut(value.__name__)
+        if value is None or isinstance(value, bool | int | float | np.number | np.bool_):
+            return _number(value)
+        if isinstance(value, str | type):
+            return _cut(value if isinstance(value, str) else value.__name__)
         if isinstance(value, np.ndarray):
             return self._array(value, depth)
         if isinstance(value, Mapping):
@@ -145,6 +139,17 @@ class _Reader:
             return self.value(array.tolist(), depth)
         first = [self.value(entry, depth + 1) for entry in array.ravel()[:MOST_ENTRIES].tolist()]
         return {"shape": list(array.shape), "dtype": str(array.dtype), "first": first}
+
+
+def _number(value: Any) -> Any:
+    """Return a number, or None, as JSON knows it; as a text what it does not know."""
+    if value is None or isinstance(value, bool | np.bool_):
+        return None if value is None else bool(value)
+    if isinstance(value, int | np.integer) and abs(int(value)) < 2**63:
+        return int(value)
+    if isinstance(value, float | np.floating) and math.isfinite(value):
+        return float(value)
+    return _cut(repr(value.item() if isinstance(value, np.number) else value))
 
 
 def _cut(text: str) -> str:

@@ -56,10 +56,10 @@ class Reservation:
         store = self._store
         with store._writing() as db:
             terms = read_terms(db)
-            require_sums(db, terms, store._path)
+            require_sums(db, terms, store.path)
             row = db.execute("SELECT amount, delta, state FROM fits WHERE token = ?", (self._token,)).fetchone()
             if row is None:
-                raise LedgerError(f"{store._path!r} is another file than the one in which this fit was set aside")
+                raise LedgerError(f"{store.path!r} is another file than the one in which this fit was set aside")
             if row[2] != "open":
                 return
             held, kept = Amount(Fraction(row[0]), Fraction(row[1])), NOTHING

@@ -126,9 +126,8 @@ class PrivacyLedger(Handle):
     ) -> None:
         if create is not None and not isinstance(create, bool):
             raise ValueError(f"create={create!r} must be True, False or None")
-        if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout < math.inf:
-            raise ValueError(f"timeout={timeout!r} must be a number of seconds")
-        self._bind(_as_path(path), (), float(timeout), None, checked_remark("note", note), checked_remark("who", who))
+        seconds, said = _as_seconds(timeout), (checked_remark("note", note), checked_remark("who", who))
+        self._bind(_as_path(path), (), seconds, None, *said)
         given: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
@@ -141,23 +140,21 @@ class PrivacyLedger(Handle):
         }
         has_budget = epsilon is not None or delta is not None
         if create or (create is None and has_budget and not os.path.exists(self._path)):
-            terms = Terms.fixed(**given)
-            if self._create(terms, refuse_existing=bool(create)) and currency is None and (told := advice(terms)):
-                logging.getLogger("dpsk").warning(told)
+            self._create(Terms.fixed(**given), refuse_existing=bool(create), advise=currency is None)
         self.terms().require(self._path, **given)
         if self._identity is None:  # the ledger of an older version: a file that cannot be written stays without a name
             with suppress(LedgerError), self._writing():
                 pass
 
-    def _create(self, terms: Terms, *, refuse_existing: bool) -> bool:
-        """Return whether the ledger was made here, and not by somebody else meanwhile."""
+    def _create(self, terms: Terms, *, refuse_existing: bool, advise: bool) -> None:
         with created(self._path, self._timeout) as db:
             if db is not None:
                 write_terms(db, terms)
                 identify(db)
             elif refuse_existing:
                 raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
-            return db is not None
+        if advise and db is not None and (told := advice(terms)):
+            logging.getLogger("dpsk").warning(told)
 
     def on(self, *datasets: str, note: str | None = None, who: str | None = None) -> PrivacyLedger:
         """Return a handle on the same ledger for fits on the data set, or data sets, with these names.
@@ -426,6 +423,12 @@ def _handle(
 ) -> PrivacyLedger:
     """Return a handle without looking at the file; pickles of older versions call this, too."""
     return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout, identity, note, who)
+
+
+def _as_seconds(timeout: Any) -> float:
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout < math.inf:
+        raise ValueError(f"timeout={timeout!r} must be a number of seconds")
+    return float(timeout)
 
 
 def _as_path(path: Any) -> str:
