@@ -1,7 +1,6 @@
 """A private accuracy, with intervals that take the noise into account."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -142,8 +141,7 @@ def private_score(
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     voters, promise = Voters.of(estimator, X, groups, group_column), {"adjacency": adjacency, "ledger": ledger}
-    told = {"confidence": confidence, "group_column": group_column, "random_state": random_state}
-    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, told=told, **promise)
+    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, confidence=confidence, **promise)
     return counted.score(confidence, spent)
 
 
@@ -198,17 +196,18 @@ def released_successes(
     adjacency: str,
     ledger: Any,
     bits: Bits,
-    told: Mapping[str, Any] | None = None,
+    confidence: float | None = None,
 ) -> tuple[Counted, PrivacySpent]:
     """Return the noisy sum of votes for the estimator, bought with the whole of a pure budget.
 
-    The ledger records ``told``, more arguments of the score, beside those that are here.
+    ``confidence`` is that of the intervals that follow, which the ledger records.
     """
     mechanism, query = Laplace(budget.epsilon), Successes()
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     promise: Any = {"label": "private_score", "adjacency": adjacency, "private": bits.private, "unit": voters.unit}
-    asked = {"estimator": type(estimator), "epsilon": budget.epsilon, "adjacency": adjacency, **(told or {})}
+    asked = {"estimator": type(estimator), "epsilon": budget.epsilon, "confidence": confidence, "adjacency": adjacency}
+    asked |= {"group_column": voters.column, "random_state": None if bits.private else "given"}
     with set_aside(ledger, budget, **promise, asked=asked) as filtered:
         true = labels_to_score("private_score", estimator, X, y)
         shown, persons_of = voters.apart(X)

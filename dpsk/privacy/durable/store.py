@@ -139,20 +139,20 @@ class PrivacyLedger(Handle):
             "unit": unit,
         }
         has_budget = epsilon is not None or delta is not None
-        if create or (create is None and has_budget and not os.path.exists(self._path)):
+        if create or (create is None and has_budget and not os.path.exists(self.path)):
             self._create(Terms.fixed(**given), refuse_existing=bool(create), advise=currency is None)
-        self.terms().require(self._path, **given)
+        self.terms().require(self.path, **given)
         if self._identity is None:  # the ledger of an older version: a file that cannot be written stays without a name
             with suppress(LedgerError), self._writing():
                 pass
 
     def _create(self, terms: Terms, *, refuse_existing: bool, advise: bool) -> None:
-        with created(self._path, self._timeout) as db:
+        with created(self.path, self._timeout) as db:
             if db is not None:
                 write_terms(db, terms)
                 identify(db)
             elif refuse_existing:
-                raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
+                raise LedgerError(f"create=True, but {self.path!r} exists: open it with create=False")
         if advise and db is not None and (told := advice(terms)):
             logging.getLogger("dpsk").warning(told)
 
@@ -166,7 +166,7 @@ class PrivacyLedger(Handle):
         self.terms().require_datasets(datasets)
         stays = not datasets and not (note is None and who is None)
         of_fits = self._note if note is None else note, self._who if who is None else who
-        return _handle(self._path, self._datasets if stays else datasets, self._timeout, self._identity, *of_fits)
+        return _handle(self.path, self._datasets if stays else datasets, self._timeout, self._identity, *of_fits)
 
     def terms(self) -> Terms:
         """Return what was fixed at creation."""
@@ -233,7 +233,7 @@ class PrivacyLedger(Handle):
     def _amount(self, db: sqlite3.Connection, terms: Terms, budget: Budget | None, label: str) -> Amount:
         """Return what a fit with this budget sets aside; raise BudgetExhausted if it does not fit into an account."""
         terms.require_datasets(self._datasets)
-        require_sums(db, terms, self._path)
+        require_sums(db, terms, self.path)
         amount = NOTHING if budget is None else terms.price(budget)
         for name in self._accounts(terms):
             held = account(db, name)
@@ -293,7 +293,7 @@ class PrivacyLedger(Handle):
         if of not in (None, self._identity):
             raise ValueError(f"this {type(fit).__name__} was recorded in the ledger {of}, not in {self._identity}")
         if not found:
-            raise ValueError(f"the ledger {self._path!r} has no entry {wanted!r}: was an older copy of it put back?")
+            raise ValueError(f"the ledger {self.path!r} has no entry {wanted!r}: was an older copy of it put back?")
         return found[0]
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,7 +302,7 @@ class PrivacyLedger(Handle):
             terms = read_terms(db)
             left = {name: terms.as_dict(terms.limit - account(db, name)) for name in terms.disjoint}
             recorded, rest = spends(db, terms, self._datasets), terms.as_dict(self._left(db, terms))
-        return as_plain(self._identity, os.path.basename(self._path), terms, recorded, rest, left) | {
+        return as_plain(self._identity, os.path.basename(self.path), terms, recorded, rest, left) | {
             "statement": self.statement()
         }
 
@@ -313,12 +313,12 @@ class PrivacyLedger(Handle):
             names = self._datasets if terms.disjoint else ()  # names of others are labels: rows may lie in several
             recorded = spends(db, terms, names)
             left = self._left(db, terms)
-            require_sums(db, terms, self._path)
+            require_sums(db, terms, self.path)
         return ledger_statement(terms, recorded, left, names)
 
     def _name(self, account: str = ALL) -> str:
         names = (account,) if account != ALL else self._datasets
-        return f"PrivacyLedger({self._path!r})" + (f".on({', '.join(map(repr, names))})" if names else "")
+        return f"PrivacyLedger({self.path!r})" + (f".on({', '.join(map(repr, names))})" if names else "")
 
     def __repr__(self) -> str:
         try:
@@ -327,7 +327,7 @@ class PrivacyLedger(Handle):
                 left = terms.words(self._left(db, terms))
                 count = db.execute("SELECT count(*) FROM fits WHERE state != 'returned'").fetchone()[0]
         except (LedgerError, OSError) as error:
-            return f"<{self._name()}: {'missing' if not os.path.exists(self._path) else error}>"
+            return f"<{self._name()}: {'missing' if not os.path.exists(self.path) else error}>"
         more = f", reserve={terms.reserve:g}" if terms.reserve else ""
         more += f", unit={terms.unit!r}" if terms.unit != ROW else ""
         return (
