@@ -92,7 +92,7 @@ def _remarks(spend: Spend) -> list[str]:
 
 
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else repr(value)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -236,7 +236,6 @@ def test_scores_and_adjustments_tell_their_arguments_and_the_type_of_the_model(l
     assert [ledger.find(one).number for one in (evaluation, threshold, calibration)] == [2, 3, 4]
 
 
-@pytest.mark.slow
 def test_a_search_tells_its_parameters_and_nothing_that_was_drawn(ledger):
     space = {"alpha": loguniform(1e-4, 1e-1)}
     search = PrivateSearchCV(MODEL(loss="huber_hinge"), space, epsilon=4.0, ledger=ledger)
@@ -389,6 +388,7 @@ def holders(ledger, path):
     yield model.privacy_spent_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("below", [False, True], ids=["elsewhere", "below the working directory"])
 def test_nothing_that_is_saved_holds_an_absolute_path(below, ledger, path, tmp_path, monkeypatch):
     if below:
@@ -422,6 +422,7 @@ def loads_elsewhere(saved, cwd, lines):
     return result.stdout.decode()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_another_process_finds_the_ledger_from_the_same_directory_or_says_how_to_go_on(
     ledger, path, tmp_path, monkeypatch
