@@ -15,6 +15,7 @@ from ..elementwise import log
 from ..estimators.blocks import by_blocks
 from ..estimators.probabilities import Probabilities
 from ..mechanisms.samplers import Floats
+from ..privacy.durable import without_path
 from ..solvers.calibrated import curved
 from ..solvers.shrunk import factor
 from .counts import on_simplex
@@ -74,6 +75,7 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
             adjacency=self.adjacency,
             ledger=self.ledger,
             random_state=self.random_state,
+            told=self.get_params(deep=False),
         )
         self._learn(evaluation)
         self.classes_, self.privacy_spent_ = np.asarray(self.estimator.classes_), evaluation.privacy_spent
@@ -94,6 +96,10 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
     @abstractmethod
     def _learn(self, evaluation: Any) -> None:
         """Set the fitted attributes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without an absolute path."""
+        return without_path(super().__getstate__())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_spent_")

@@ -142,7 +142,7 @@ def private_score(
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     voters, promise = Voters.of(estimator, X, groups, group_column), {"adjacency": adjacency, "ledger": ledger}
-    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, **promise)
+    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, confidence=confidence, **promise)
     return counted.score(confidence, spent)
 
 
@@ -188,14 +188,28 @@ class Counted:
 
 
 def released_successes(
-    estimator: Any, X: Any, y: Any, budget: Budget, voters: Voters, *, adjacency: str, ledger: Any, bits: Bits
+    estimator: Any,
+    X: Any,
+    y: Any,
+    budget: Budget,
+    voters: Voters,
+    *,
+    adjacency: str,
+    ledger: Any,
+    bits: Bits,
+    confidence: float | None = None,
 ) -> tuple[Counted, PrivacySpent]:
-    """Return the noisy sum of votes for the estimator, bought with the whole of a pure budget."""
+    """Return the noisy sum of votes for the estimator, bought with the whole of a pure budget.
+
+    ``confidence`` is that of the intervals that follow, which the ledger records.
+    """
     mechanism, query = Laplace(budget.epsilon), Successes()
     sensitivity = query.sensitivity(adjacency)
     mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
     promise: Any = {"label": "private_score", "adjacency": adjacency, "private": bits.private, "unit": voters.unit}
-    with set_aside(ledger, budget, **promise) as filtered:
+    asked = {"estimator": type(estimator), "epsilon": budget.epsilon, "confidence": confidence, "adjacency": adjacency}
+    asked |= {"group_column": voters.column, "random_state": None if bits.private else "given"}
+    with set_aside(ledger, budget, **promise, asked=asked) as filtered:
         true = labels_to_score("private_score", estimator, X, y)
         shown, persons_of = voters.apart(X)
         right = correct(estimator, shown, true).astype(np.float64)

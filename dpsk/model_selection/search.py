@@ -28,7 +28,7 @@ from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
 from ..pipelines import check_pipeline
 from ..privacy import Budget
-from ..privacy.durable.store import set_aside
+from ..privacy.durable.store import set_aside, without_path
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.report import warn_not_private
 from ..privacy.units import ROW, several, unit_of
@@ -215,7 +215,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         promise: Any = {"label": type(self).__name__, "adjacency": run.adjacency, "private": bits.private}
         promise["unit"] = run.unit
         warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
-        with accounted(self) as account, set_aside(self.ledger, budget, **promise) as ledger:
+        with accounted(self) as account, set_aside(self.ledger, budget, **promise, asked=self) as ledger:
             account.door = door = Door(ledger, bits, run.adjacency)
             X, persons_of = Voters(private_step(self.estimator).group_column, groups).apart(X)
             X, y, classes, persons = self._validated(run, budget, space, X, y, persons_of)
@@ -322,6 +322,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
     def feature_names_in_(self) -> Any:
         """The names of the columns seen in ``fit``, if they had any."""
         return self._fitted().feature_names_in_
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without an absolute path."""
+        return without_path(super().__getstate__())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")  # a report alone is what a search leaves that came to nothing
