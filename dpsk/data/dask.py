@@ -299,7 +299,7 @@ def _collection(blocks: Sequence[Any], lengths: Sequence[int], like: Any) -> Any
     if is_dask(like) and not hasattr(like, "chunks"):
         from dask.dataframe import from_delayed
 
-        return from_delayed(blocks, meta=like._meta, verify_meta=False)
+        return from_delayed(blocks, meta=like._meta)
     import dask.array as da
 
     made = [(block, (n, *like.shape[1:])) for block, n in zip(blocks, lengths, strict=True)]

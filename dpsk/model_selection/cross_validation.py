@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from numbers import Number
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..data import Chunks, Unknown, is_dask
+from ..data import Chunks, Unknown, UnknownFact, is_dask
 from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.plan import plan_of
@@ -192,8 +193,9 @@ def private_cross_validate(
     require_noise(budget, last.adjacency)
     unit = unit_of(last.group_column, grouped=groups is not None)
     piped = _require_storage(asked, last, X, groups)
-    early = [Unknown()] * n_folds
-    known = _require_room(durable, last, early, budget, unit, bits)
+    with suppress(UnknownFact):
+        plan_of(last, Unknown())  # or its error
+    known = _require_room(durable, last, [Unknown()] * n_folds, budget, unit, bits)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     data = opened(last, X, y, groups, n_folds=n_folds, bits=bits, piped=piped)
     last.set_params(classes=data.classes)
@@ -201,8 +203,8 @@ def private_cross_validate(
         plan_of(last, facts)  # or its error
     if not known and not _require_room(durable, last, data.training_facts(), budget, unit, bits):
         raise ValueError(
-            f"what a fit of this pipeline costs in {last.ledger!r} depends on what its steps make of the columns: name a "
-            "solver, or use a ledger with currency='basic'"
+            f"what a fit of this pipeline costs in {last.ledger!r} depends on what its steps make of the columns: name "
+            "a solver, or use a ledger with currency='basic'"
         )
     models = [_fitted(asked, data, fold, private_step(model).classes, bits) for fold in range(n_folds)]
     counted, spent = released_votes(
