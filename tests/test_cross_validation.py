@@ -1,4 +1,4 @@
-"""private_cross_validate: every unit is missing from one fit and counted once, paid for beforehand, on every storage."""
+"""private_cross_validate: a unit is missing from one fit and counted once, paid for beforehand, on every storage."""
 
 import json
 import math
@@ -206,14 +206,14 @@ def test_each_unit_is_in_all_training_sets_but_one_and_judged_once_by_that_model
 def test_one_unit_moves_the_count_by_one_vote_at_most(monkeypatch, groups):
     """Models that do not depend on rows, the same seed: what is left is the part of one unit in the count, exactly."""
 
-    def fixed(asked, data, fold, classes, bits):
+    def fixed(self, data, fold):
         return first.models[fold]
 
     options = {"epsilon": 1.0, "cv": 4, "groups": groups, "random_state": 1}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first = private_cross_validate(QUICK, X, TWO, **options)
-        monkeypatch.setattr(cross_validation, "_fitted", fixed)
+        monkeypatch.setattr(cross_validation._Run, "fitted", fixed)
         units = np.arange(N) if groups is None else groups
         counts = {}
         for unit in list(dict.fromkeys(units))[:12]:
@@ -228,10 +228,7 @@ def test_one_unit_moves_the_count_by_one_vote_at_most(monkeypatch, groups):
 def predicted_without(found, units):
     """The labels that each row gets from the model which was fitted without it, for the folds of seed 1."""
     bits = bits_for(1)
-    if units.dtype.kind == "U":
-        folds = Folds.of_persons(4, keys_of(units), bits)
-    else:
-        folds = Folds.dealt(4, N, bits)
+    folds = Folds.of_persons(4, keys_of(units), bits) if units.dtype.kind == "U" else Folds.dealt(4, N, bits)
     by_fold = np.array([model.predict(X) for model in found.models])
     return by_fold[folds.of_rows, np.arange(N)]
 
@@ -253,7 +250,7 @@ def test_the_fold_of_a_row_or_person_does_not_depend_on_others():
 
 
 def test_two_runs_have_different_folds_and_any_fold_is_likely():
-    """Row 0 of 4 folds: each has probability 1/4, so in 400 draws a count is beyond 60 of 100 with probability 1e-11."""
+    """Each of 4 folds has probability 1/4: in 400 draws a count is 60 off 100 with probability 1e-10."""
     folds = [Folds.dealt(4, 2, bits_for(None)).of_rows for _ in range(400)]
     for row in (0, 1):
         assert np.abs(np.bincount([fold[row] for fold in folds], minlength=4) - 100).max() < 60
@@ -313,7 +310,7 @@ def test_the_cost_is_that_of_all_fits_but_the_cheapest_and_of_the_score():
 def test_everything_is_refused_before_the_data_are_touched(tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=12.4, delta=1e-2)
     model = clone(QUICK).set_params(ledger=ledger)
-    with pytest.raises(BudgetExhausted, match="for 3 fits and one score, but epsilon 12.4"):
+    with pytest.raises(BudgetExhausted, match=r"for 3 fits and one score, but epsilon 12\.4"):
         private_cross_validate(model, Untouchable(), Untouchable(), epsilon=0.5, cv=3)
     assert ledger.history() == []
     private_cross_validate(model, X, TWO, epsilon=0.4, cv=3)

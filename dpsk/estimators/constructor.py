@@ -43,9 +43,9 @@ class InOwnWords:
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters; raise ValueError, with the reason, for those of scikit-learn that are not taken."""
         taken = self.get_params(deep=False)  # type: ignore[attr-defined]
-        wrong = next((text for name, text in _NOT_TAKEN.items() if name in parameters and name not in taken), None)
+        wrong = next((item for item in _NOT_TAKEN.items() if item[0] in parameters and item[0] not in taken), None)
         if wrong is not None:
-            raise ValueError(f"{type(self).__name__}: {wrong}")
+            raise ValueError(f"Invalid parameter {wrong[0]!r} for estimator {type(self).__name__}: {wrong[1]}")
         changed: Self = super().set_params(**parameters)  # type: ignore[misc]
         return changed
 

@@ -15,7 +15,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from ..data import Chunks, Unknown, UnknownFact, is_dask
+from ..data import Chunks, Facts, Unknown, UnknownFact, is_dask
 from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.plan import plan_of
@@ -134,92 +134,129 @@ def private_cross_validate(
     ledger: Any = None,
     random_state: int | None = None,
 ) -> PrivateCrossValidation:
-    """Fit k models, each without one fold of the rows, and return their accuracy on what they were fitted without.
+    """Return k models, each fitted without one fold of the rows, and their accuracy on what they were fitted without.
 
-    Each fit costs the budget of the model, and ``epsilon`` pays for one count over all rows. Nothing else is
-    released. It works for arrays, DataFrames, sparse matrices, lists, ``numpy.memmap``, :class:`~dpsk.Chunks` and Dask
-    collections, and with the same seed it returns the same numbers for all of them.
+    Each fit costs the budget of the model, and ``epsilon`` pays for one count over all rows. With the same seed the
+    numbers are the same on arrays, DataFrames, ``numpy.memmap``, :class:`~dpsk.Chunks` and Dask collections.
 
     Formal guarantees
     -----------------
     (docs/guarantees.md, 16.6 and 16.7)
-    A row is missing from one of k training sets, so k - 1 of k fits and the score count for it: ``cost`` says how much
-    that is. The same holds for a person with all rows. Rows, or persons, are dealt to folds by lot; no value has a say.
-    A row that a model refuses is wrong, in silence.
+    A row, or a person with all rows, is missing from one training set. So k - 1 fits and the score count for it:
+    ``cost``. Folds are dealt by lot; no value has a say. A row that a model refuses is wrong, in silence.
 
     Parameters
     ----------
     model : classifier of dpsk, or a pipeline that ends in one
         Its clones are fitted. Other steps of a pipeline have to treat each row by itself, and take rows in memory only.
-    X, y : array-like, Chunks or Dask collection, and labels
-        As ``fit`` takes them. The set of all labels counts as public, and each fit is told it. Chunks and Dask
-        collections have to give the same rows in the same order whenever they are read.
+    X, y : as ``fit`` takes them
+        The set of all labels is public, and each fit is told it. Chunks and Dask give the same rows every time.
     epsilon : float
         The price of the score. Its noise has a standard deviation of about 1.4/epsilon rows, or persons.
     cv : int, default=5
         The number k of folds.
     groups, group_column : array-like and str, or None
-        Whose row it is: ids beside the rows, or the column that holds them, which takes the place of the
-        ``group_column`` of the model. All rows of a person are in one fold.
+        Whose row it is: ids, or the column that holds them, which becomes the ``group_column`` of the models.
     confidence : float, default=0.95
         How often the intervals hold.
     ledger : PrivacyLedger, path or None, default=None
-        The ledger of the fits and of the score. None: that of the model, if it has one. It is asked for all of them
-        together before the data are touched, or before the first fit if their price depends on the numbers of rows or
-        columns. It counts k fits, since it does not know of folds.
+        The ledger of all fits and the score; None: that of the model. It is asked for all together before the first.
     random_state : int or None, default=None
-        None: secure randomness from the operating system. An int makes folds, fits and score reproducible and NOT
-        private.
-
-    Returns
-    -------
-    PrivateCrossValidation
-        The accuracy, its intervals, the models and their cost.
+        None: secure randomness. An int makes folds, fits and score reproducible and NOT private.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from dpsk import DPLogisticRegression, private_cross_validate
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> found = private_cross_validate(DPLogisticRegression(epsilon=2.0), X, y, epsilon=0.5)
+    >>> found = private_cross_validate(DPLogisticRegression(2.0), *load_breast_cancer(return_X_y=True), epsilon=0.5)
     >>> found.cost.fits, found.cost.fits_on_a_row
     (5, 4)
-    >>> found.cost.epsilon <= 4 * 2.0 + 0.5
-    True
     """
-    n_folds, (asked, last) = _n_folds(cv), _asked(model, group_column, ledger)
-    require_possible(_CALLER, asked, confidence, last.adjacency)
-    budget, bits, durable = Budget.of(epsilon, 0.0), bits_for(random_state), as_ledger(last.ledger)
-    require_noise(budget, last.adjacency)
-    unit = unit_of(last.group_column, grouped=groups is not None)
-    piped = _require_storage(asked, last, X, groups)
-    with suppress(UnknownFact):
-        plan_of(last, Unknown())  # or its error
-    known = _require_room(durable, last, [Unknown()] * n_folds, budget, unit, bits)
-    warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
-    data = opened(last, X, y, groups, n_folds=n_folds, bits=bits, piped=piped)
-    last.set_params(classes=data.classes)
-    for facts in data.training_facts():
-        plan_of(last, facts)  # or its error
-    if not known and not _require_room(durable, last, data.training_facts(), budget, unit, bits):
-        raise ValueError(
-            f"what a fit of this pipeline costs in {last.ledger!r} depends on what its steps make of the columns: name "
-            "a solver, or use a ledger with currency='basic'"
-        )
-    models = [_fitted(asked, data, fold, private_step(model).classes, bits) for fold in range(n_folds)]
-    counted, spent = released_votes(
-        lambda: _judged(models, data),
-        budget,
-        label=_CALLER,
-        adjacency=last.adjacency,
-        unit=unit,
-        ledger=durable,
-        bits=bits,
-    )
-    score = counted.score(confidence, spent)
-    cost = cost_of([private_step(fitted).privacy_spent_ for fitted in models], spent, durable)
-    released = score.accuracy, score.interval, score.interval_on_rows, confidence, score.n_rows, score.n_units
-    return PrivateCrossValidation(*released, tuple(models), spent, cost)
+    run = _Run.of(model, X, groups, epsilon, cv, group_column, ledger, bits_for(random_state))
+    require_possible(_CALLER, run.model, confidence, run.last.adjacency)
+    run.require_room([Unknown()] * run.n_folds)
+    warn_not_private(noisy=True, seeded=not run.bits.private, stacklevel=2)
+    return run.result(run.opened(X, y, groups), confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What was asked for, checked as far as that is possible without the data. ``last`` is the private step."""
+
+    model: Any
+    last: PrivateClassifier
+    n_folds: int
+    budget: Budget
+    unit: str
+    ledger: PrivacyLedger | None
+    bits: Bits
+
+    @classmethod
+    def of(cls, model: Any, X: Any, groups: Any, epsilon: float, cv: Any, column: Any, ledger: Any, bits: Bits) -> _Run:
+        n_folds, (asked, last) = _n_folds(cv), _asked(model, column, ledger)
+        budget, unit = Budget.of(epsilon, 0.0), unit_of(last.group_column, grouped=groups is not None)
+        require_noise(budget, last.adjacency)
+        _require_storage(asked, last, X, groups)
+        with suppress(UnknownFact):
+            plan_of(last, Unknown())  # or its error
+        return cls(asked, last, n_folds, budget, unit, as_ledger(last.ledger), bits)
+
+    @property
+    def piped(self) -> bool:
+        """Whether other steps stand in front of the private one."""
+        return self.model is not self.last
+
+    def require_room(self, facts: Sequence[Facts | Unknown]) -> bool:
+        """Ask the ledger for fits on data with these facts, and the score; return whether they tell what to ask for."""
+        if self.ledger is None:
+            return True
+        last, terms, adjacency, seeded = self.last, self.ledger.terms(), self.last.adjacency, not self.bits.private
+        exact = math.isinf(float(last.epsilon)) and getattr(last, "rho", None) is None
+        private = not seeded and last.random_state is None and not exact
+        terms.require_fit(type(last).__name__, adjacency, private, self.unit)
+        self.ledger.require_room(self.budget, label=_CALLER, adjacency=adjacency, private=not seeded, unit=self.unit)
+        fits = prices(last, facts, terms) if private else [NOTHING] * self.n_folds
+        if fits:
+            require_room_for_all(self.ledger, fits, NOTHING if seeded else terms.price(self.budget))
+        return bool(fits)
+
+    def opened(self, X: Any, y: Any, groups: Any) -> FoldData:
+        """Return the data, checked; raise for all that the fits and the ledger would refuse, as far as facts tell."""
+        data = opened(self.last, X, y, groups, n_folds=self.n_folds, bits=self.bits, piped=self.piped)
+        facts: Sequence[Facts | Unknown] = data.training_facts() or [Unknown()] * self.n_folds
+        if not self.piped:
+            told = clone(self.last).set_params(classes=data.classes)
+            for known in facts:
+                plan_of(told, known)  # or its error
+        if not self.require_room(facts):
+            raise ValueError(
+                f"what a fit of this pipeline costs in {self.ledger!r} depends on what its steps make of the columns: "
+                "name a solver, or use a ledger with currency='basic'"
+            )
+        return data
+
+    def result(self, data: FoldData, confidence: float) -> PrivateCrossValidation:
+        """Fit all models, and pay for their score."""
+        models = [self.fitted(data, fold) for fold in range(self.n_folds)]
+        promise: Any = {"label": _CALLER, "adjacency": self.last.adjacency, "unit": self.unit, "ledger": self.ledger}
+        counted, spent = released_votes(lambda: _judged(models, data), self.budget, bits=self.bits, **promise)
+        score = counted.score(confidence, spent)
+        cost = cost_of([private_step(model).privacy_spent_ for model in models], spent, self.ledger)
+        released = score.accuracy, score.interval, score.interval_on_rows, confidence, score.n_rows, score.n_units
+        return PrivateCrossValidation(*released, tuple(models), spent, cost)
+
+    def fitted(self, data: FoldData, fold: int) -> Any:
+        """Return a model that was fitted without a fold. It is told all classes: a fold may hold all rows of one."""
+        model = clone(self.model)
+        last = private_step(model).set_params(classes=data.classes)
+        if not self.bits.private:
+            last.set_params(random_state=int.from_bytes(self.bits.take(8), "little"))
+        X, y, codes = data.share(fold, held=False)
+        given = {} if codes is None else {f"{_prefix(model)}groups": codes}
+        with config_context(enable_metadata_routing=False):
+            model.fit(X, y, **given)
+        last.set_params(classes=self.last.classes, random_state=self.last.random_state)
+        return model
 
 
 def _n_folds(cv: Any) -> int:
@@ -254,8 +291,8 @@ def _asked(model: Any, group_column: Any, ledger: Any) -> tuple[Any, PrivateClas
     return asked, last if ledger is None else last.set_params(ledger=ledger)
 
 
-def _require_storage(asked: Any, last: PrivateClassifier, X: Any, groups: Any) -> bool:
-    """Return whether steps stand in front of the model; raise ValueError for what no values could mend."""
+def _require_storage(asked: Any, last: PrivateClassifier, X: Any, groups: Any) -> None:
+    """Raise ValueError for what no values could mend."""
     if groups is not None and last.group_column is not None:
         raise ValueError(f"group_column={last.group_column!r} and groups cannot be combined: leave one of them out")
     out_of_memory = isinstance(X, Chunks) or is_dask(X)
@@ -265,44 +302,6 @@ def _require_storage(asked: Any, last: PrivateClassifier, X: Any, groups: Any) -
         )
     if out_of_memory and math.isinf(float(last.epsilon)):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
-    return asked is not last
-
-
-def _require_room(
-    ledger: PrivacyLedger | None,
-    last: PrivateClassifier,
-    facts: Sequence[Any],
-    budget: Budget,
-    unit: str,
-    bits: Bits,
-) -> bool:
-    """Return whether the ledger was asked for all fits and the score; False if it depends on facts not known yet."""
-    if ledger is None:
-        return True
-    exact = math.isinf(float(last.epsilon)) and getattr(last, "rho", None) is None
-    private = bits.private and last.random_state is None and not exact
-    terms = ledger.terms()
-    terms.require_fit(type(last).__name__, last.adjacency, private, unit)
-    ledger.require_room(budget, label=_CALLER, adjacency=last.adjacency, private=bits.private, unit=unit)
-    fits = prices(last, facts, terms) if private else [NOTHING] * len(facts)
-    if not fits:
-        return False
-    require_room_for_all(ledger, fits, terms.price(budget) if bits.private else NOTHING)
-    return True
-
-
-def _fitted(asked: Any, data: FoldData, fold: int, classes: Any, bits: Bits) -> Any:
-    """Return a model that was fitted without the rows of a fold. It is told all classes: a fold may hold all of one."""
-    model = clone(asked)
-    last, own = private_step(model), private_step(asked).random_state
-    if not bits.private:
-        last.set_params(random_state=int.from_bytes(bits.take(8), "little"))
-    X, y, codes = data.share(fold, held=False)
-    given = {} if codes is None else {f"{_prefix(model)}groups": codes}
-    with config_context(enable_metadata_routing=False):
-        model.fit(X, y, **given)
-    last.set_params(classes=classes, random_state=own)
-    return model
 
 
 def _prefix(model: Any) -> str:
