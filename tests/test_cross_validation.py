@@ -2,7 +2,9 @@
 
 import json
 import math
+import re
 import warnings
+from pathlib import Path
 
 import dask.array as da
 import dask.dataframe as dd
@@ -25,6 +27,7 @@ from dpsk import (
     Chunks,
     DPGradientDescentClassifier,
     DPLogisticRegression,
+    DPSGDClassifier,
     DPTabularClassifier,
     NotPrivateWarning,
     Number,
@@ -40,6 +43,8 @@ from dpsk.privacy.conversions import gaussian_epsilon
 from dpsk.testing import check_twins
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 rng = np.random.default_rng(0)
 N = 203
@@ -379,6 +384,32 @@ def test_a_source_with_other_rows_in_a_later_reading_is_refused():
     readings = iter(range(100))
     with pytest.raises(ValueError, match=r"returned 20[0-9] rows, and 203 before"):
         private_cross_validate(QUICK, Chunks(lambda: [X[: 203 - 2 * (next(readings) > 0)]]), TWO, epsilon=1.0)
+
+
+def test_chunks_are_read_once_to_check_and_twice_for_each_fold():
+    read = []
+    private_cross_validate(QUICK, Chunks(lambda: read.append(1) or [(X, TWO)]), epsilon=1.0, cv=3)
+    assert len(read) == 1 + 2 * 3
+
+
+def test_the_pages_say_what_runs(tmp_path, monkeypatch):
+    """The code on cross-validation in docs/tuning.md and docs/scale.md, and the prices in its table."""
+    monkeypatch.chdir(tmp_path)
+    pages = [(DOCS / f"{name}.md").read_text() for name in ("tuning", "scale")]
+    known = {"X": X, "y": TWO, "read": lambda: [(X, TWO)], "Chunks": Chunks}
+    for page in pages:
+        (code,) = [code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "private_cross_validate" in code]
+        exec(compile(code, "page", "exec"), known)
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\S+) \|$", pages[0], re.M)
+    assert [int(k) for k, *_ in rows] == [2, 3, 5, 10]
+    for k, in_rho, as_they_are, delta in rows:
+        for model, epsilon in (
+            (DPLogisticRegression(1.0, 1e-6, solver="gradient-descent"), in_rho),
+            (DPSGDClassifier(1.0, 1e-6, steps=3), as_they_are),
+        ):
+            if k in "25":
+                cost = private_cross_validate(model, X, TWO, epsilon=0.5, cv=int(k)).cost
+                assert (f"{cost.epsilon:.2f}", cost.delta) == (epsilon, float(delta))
 
 
 def test_a_seed_is_not_private():
