@@ -38,7 +38,8 @@ from dpsk import (
 from dpsk.data.persons import keys_of
 from dpsk.mechanisms import bits_for
 from dpsk.model_selection import cross_validation
-from dpsk.model_selection.folds import Folds
+from dpsk.model_selection.fold_data import _pick
+from dpsk.model_selection.folds import Folds, Share
 from dpsk.privacy.conversions import gaussian_epsilon
 from dpsk.testing import check_twins
 
@@ -92,7 +93,9 @@ def bits_of(found):
 @pytest.mark.parametrize(
     ("y", "options"), [(TWO, {}), (THREE, {"groups": IDS})], ids=["two classes", "three classes, persons"]
 )
-@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize(
+    "stored", [pytest.param(name, marks=pytest.mark.slow) if "Dask" in name else name for name in STORED]
+)
 def test_the_same_seed_gives_the_same_bits_wherever_rows_are(stored, y, options, tmp_path, request):
     options = {"epsilon": 1.0, "cv": 3, "random_state": 5, **options}
     with warnings.catch_warnings():
@@ -103,6 +106,7 @@ def test_the_same_seed_gives_the_same_bits_wherever_rows_are(stored, y, options,
     assert found.privacy_spent == expected.privacy_spent
 
 
+@pytest.mark.slow
 def test_a_column_of_ids_is_the_same_wherever_it_is():
     frame = pd.DataFrame(X, columns=NAMES).assign(patient=IDS)
     parts = [frame[:90], frame[90:]]
@@ -126,6 +130,7 @@ def test_a_column_of_ids_is_the_same_wherever_it_is():
     assert named.models[0].group_column == "patient"
 
 
+@pytest.mark.slow
 def test_raw_tables(tmp_path):
     columns = {name: Number() for name in NAMES}
     frame = pd.DataFrame(X, columns=NAMES)
@@ -254,6 +259,16 @@ def test_the_fold_of_a_row_or_person_does_not_depend_on_others():
     assert np.abs(np.bincount(folds.of_rows, minlength=n) - 5000 / n).max() < 160
 
 
+def test_persons_in_a_column_are_told_by_their_ids_in_any_order_of_rows():
+    frame = pd.DataFrame(X, columns=NAMES).assign(patient=IDS, y=TWO)
+    other = frame.sample(frac=1.0, random_state=0)
+    share = Share(Folds.of_persons(4, keys_of(IDS), bits_for(0)), 1, held=False)
+    (first, labels), (second, mixed) = (_pick("patient", rows, rows["y"], share) for rows in (frame, other))
+    assert first.equals(second.sort_index())
+    assert labels.equals(mixed.sort_index())
+    assert 0 < len(first) < N
+
+
 def test_two_runs_have_different_folds_and_any_fold_is_likely():
     """Each of 4 folds has probability 1/4: in 400 draws a count is 60 off 100 with probability 1e-10."""
     folds = [Folds.dealt(4, 2, bits_for(None)).of_rows for _ in range(400)]
@@ -262,6 +277,7 @@ def test_two_runs_have_different_folds_and_any_fold_is_likely():
     assert all(one != other for one, other in folds)
 
 
+@pytest.mark.slow
 def test_twins_differ_in_noise_only():
     few, two = X[:40], TWO[:40]
 
@@ -279,7 +295,7 @@ def test_twins_differ_in_noise_only():
 
 
 @pytest.mark.parametrize("currency", ["basic", "rho", "mu**2"])
-@pytest.mark.parametrize("stored", ["array", "memmap", "chunks", "Dask frame"])
+@pytest.mark.parametrize("stored", ["array", "memmap", "chunks", pytest.param("Dask frame", marks=pytest.mark.slow)])
 def test_a_ledger_counts_what_the_cost_says_wherever_rows_are(stored, currency, tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=60.0, delta=1e-2, currency=currency)
     data = (X, TWO) if stored == "array" else STORED[stored](TWO, tmp_path)
@@ -392,6 +408,7 @@ def test_chunks_are_read_once_to_check_and_twice_for_each_fold():
     assert len(read) == 1 + 2 * 3
 
 
+@pytest.mark.slow
 def test_the_pages_say_what_runs(tmp_path, monkeypatch):
     """The code on cross-validation in docs/tuning.md and docs/scale.md, and the prices in its table."""
     monkeypatch.chdir(tmp_path)
