@@ -25,7 +25,7 @@ from .evaluation import (
     PrivateThreshold,
     private_evaluation,
 )
-from .model_selection import IndependentRows, PrivateSearchCV, private_score, search_cost
+from .model_selection import IndependentRows, PrivateSearchCV, private_cross_validate, private_score, search_cost
 from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
@@ -36,5 +36,6 @@ __all__ = [
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
     "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
     "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold",
-    "Text", "check_pipeline", "make_pipeline", "private_evaluation", "private_score", "search_cost",
+    "Text", "check_pipeline", "make_pipeline", "private_cross_validate", "private_evaluation", "private_score",
+    "search_cost",
 ]  # fmt: skip

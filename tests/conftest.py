@@ -16,7 +16,8 @@ from sklearn.datasets import load_breast_cancer, load_iris
 # many draws, many fits or many digits to look closer at formulas of our own. The functions of these libraries that it
 # calls are called by quick tests, too.
 VERSIONS = {
-    "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_dask", "test_default",
+    "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_cross_validation",
+    "test_dask", "test_default",
     "test_elementwise", "test_estimators", "test_estimators_ledger", "test_evaluation", "test_evaluation_rows",
     "test_exact", "test_float_range", "test_frames",
     "test_interrupted", "test_judging", "test_kinds", "test_mistakes", "test_not_private", "test_out_of_core",

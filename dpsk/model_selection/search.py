@@ -18,7 +18,7 @@ from ..data import Door
 from ..data.labels import known_classes
 from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier, accounted
-from ..estimators.constructor import refuse_unsupported
+from ..estimators.constructor import InOwnWords, in_own_words, refuse_unsupported
 from ..estimators.grouping import require_two
 from ..estimators.opening import open_table
 from ..estimators.plan import doubts, plan_of
@@ -51,7 +51,7 @@ def _best_has(method: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(InOwnWords, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Randomized search over hyper-parameters, all of it within one (epsilon, delta).
 
     A secret random number of times, parameters are drawn, a model with them is fitted on a part of the rows, and its
@@ -371,3 +371,6 @@ def _doubts_about_steps(run: Run, space: Space) -> Iterator[str]:
                 f"the step {one.name} ({one.kind}) {one.why}: the guarantee of the search does not cover that. "
                 f"Instead: {one.instead}. dpsk.make_pipeline refuses such steps"
             )
+
+
+PrivateSearchCV.__init__ = in_own_words(PrivateSearchCV.__init__)  # type: ignore[method-assign]

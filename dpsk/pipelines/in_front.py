@@ -80,7 +80,8 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
     ``numbers`` says that the model takes finite numbers: then an empty row is one of zeros, and a row of which the
     steps make no finite numbers is refused. Otherwise its entries are missing (False and 0 in columns without a missing
     value). ``like`` is the result for other rows of the same table, which tells how an empty row looks where all of
-    these are refused. ``step`` may be called many times. Its last call has all rows that are not refused.
+    these are refused. ``step`` may be called many times. Its last call has as many rows as X: an accepted one stands in
+    the place of each that is refused.
 
     Formal guarantee
     ----------------
@@ -99,17 +100,24 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
         if found and found[0][1][0] - found[0][0] == n:
             return found[0][1][1]
         kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
-        if numbers and _has_gaps(rows_of(X, np.delete(np.arange(n), kept))):
+        empty = np.ones(n, dtype=bool)
+        empty[kept] = False
+        if numbers and _has_gaps(rows_of(X, np.flatnonzero(empty))):
             raise ValueError(
                 "Input X contains NaN or infinity that no step in front of the estimator fills. Drop such rows, or "
                 "fill them with a constant that is not taken from the data"
             )
-        if not found and like is None:
+        if found:
+            # products of matrices may be rounded in another way where rows are fewer, so another row fills each gap
+            place = np.where(empty, kept[0], np.arange(n))
+            made = step(rows_of(X, place), _labels(y, place))
+        elif like is not None:
+            made = rows_of(like, np.zeros(n, dtype=np.intp))
+        else:
             raise EveryRowRefused(NO_ROW_IS_ACCEPTED)
-        made = step(rows_of(X, kept), _labels(y, kept)) if found else like
         if numbers:
             require_numbers(made)  # as if no row had been refused
-        return _among_empty(made, kept, n, numbers=numbers)
+        return _emptied(made, empty, numbers=numbers)
 
 
 def _labels(y: Any, chosen: Any) -> Any:
@@ -139,25 +147,24 @@ def _has_gaps(X: Any) -> bool:
     return not all(np.isfinite(np.asarray(column, dtype=np.float64)).all() for column in numbers)
 
 
-def _among_empty(made: Any, kept: NDArray[np.intp], n: int, *, numbers: bool) -> Any:
-    """Return ``n`` rows: those made at the places in ``kept``, empty ones elsewhere, in the same kind of table."""
+def _emptied(made: Any, empty: NDArray[np.bool_], *, numbers: bool) -> Any:
+    """Return a table with empty rows in some places, as the same kind of table."""
     if sp.issparse(made):
-        made, counts = made.tocsr()[: len(kept)], np.zeros(n, dtype=np.intp)
-        counts[kept] = np.diff(made.indptr)
-        return sp.csr_matrix((made.data, made.indices, np.r_[0, np.cumsum(counts)]), (n, made.shape[1]))
-    empty, place = np.ones(n, dtype=bool), np.zeros(n, dtype=np.intp)
-    empty[kept], place[kept] = False, np.arange(len(kept))
+        made = made.tocsr()
+        lengths = np.diff(made.indptr)
+        held, ends = np.repeat(~empty, lengths), np.r_[0, np.cumsum(np.where(empty, 0, lengths))]
+        return sp.csr_matrix((made.data[held], made.indices[held], ends), made.shape)
     if not numbers and hasattr(made, "iloc"):
-        rows = made.iloc[place]
+        rows = made.copy()
         for k in range(rows.shape[1]):
             column = rows.iloc[:, k]
             nothing = {"i": 0, "u": 0, "b": False}.get(getattr(column.dtype, "kind", "O"))
             rows.isetitem(k, column.mask(empty) if nothing is None else column.mask(empty, nothing))
         return rows
     if not numbers:
-        rows = np.array(np.asarray(made)[place])
+        rows = np.array(made)
         rows[empty] = {"f": np.nan, "O": None, "U": ""}.get(rows.dtype.kind, 0)
         return rows
-    full = np.zeros((n, *np.shape(made)[1:]))
-    full[kept] = made if len(kept) else np.zeros((0, *np.shape(made)[1:]))
+    full = np.array(made, dtype=np.float64)
+    full[empty] = 0.0
     return type(made)(full, columns=made.columns) if hasattr(made, "iloc") else full
