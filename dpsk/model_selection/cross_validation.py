@@ -48,14 +48,14 @@ class PrivateCrossValidation:
         persons are protected, each person counts once, with the part of its rows that is right.
     interval : pair of floats
         Where the mean accuracy of these k models on the *population* lies, if the rows (or persons) are an independent
-        random sample of it. A model is weighted by the part of the rows that it judged. The interval takes the right
-        predictions of different models as independent. They are nearly so where one row hardly moves a model; how
-        often the interval holds was measured (docs/guarantees.md, 16.7).
+        random sample of it. A model is weighted by the part of the rows that it judged. This is an approximation: it
+        takes the right predictions of different models as independent, and holds less often where models are weak
+        (docs/guarantees.md, 16.7; measured in docs/tuning.md).
     interval_on_rows : pair of floats
         Where the exact part of right predictions on *these rows* (or persons) lies: it allows for the noise only, and
         holds whatever the models are.
     confidence : float
-        How often each interval holds what it is for.
+        How often each interval holds what it is for; nearly so for the population.
     n_rows, n_units : int
         The numbers of rows and of units, rows or persons. They are public.
     models : tuple of fitted estimators
@@ -98,7 +98,7 @@ class PrivateCrossValidation:
             f"{round_up(cost.delta, 3)})-differential privacy for each of these {units} ({cost.composition} "
             f"composition): neighbours differ in that {Adjacency(self.privacy_spent.adjacency).words(unit)}. "
             f"{self._public()}If the {units} are a random sample, the mean accuracy of the models on their population "
-            f"lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} with about "
+            f"lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} with approximately "
             f"{confidence:g} confidence, noise and sampling considered. Steps of pipelines that learn from rows, and "
             f"other releases from these {units}, add to it."
         )
