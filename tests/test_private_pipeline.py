@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.random_projection import GaussianRandomProjection
 
 from dpsk import (
     BudgetExhausted,
@@ -30,6 +31,7 @@ from dpsk import (
     private_score,
 )
 from dpsk.model_selection.judging import judges_rows_alone
+from dpsk.pipelines.in_front import transformed
 from dpsk.testing import check_twins
 
 KINDS = ["a", "b", "c"]
@@ -372,3 +374,16 @@ def test_ties_to_scikit_learn():
 def test_raw_tables_need_types():
     with pytest.raises(ValueError, match="whose columns have no types"):
         make_pipeline(FunctionTransformer(), DPTabularClassifier()).fit([[1, "a"], [2, "b"]], [0, 1])
+
+
+def test_a_refused_row_moves_no_bit_of_another_one():
+    """Products of matrices of another shape may be rounded in another way, so as many rows are multiplied."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (301, 37))
+    refused = X.copy()
+    refused[[0, 150]] = -1.0
+    front = Pipeline([("own", RefusesNegative()), ("wide", GaussianRandomProjection(11, random_state=1))])
+    plain, twin = (transformed(clone(front).fit_transform, rows, None) for rows in (X, refused))
+    others = np.delete(np.arange(301), [0, 150])
+    assert (plain[others] == twin[others]).all()
+    assert not twin[[0, 150]].any()
