@@ -41,6 +41,7 @@ from dpsk.privacy import Budget, PrivacySpent
 from dpsk.privacy.durable import whereabouts
 from dpsk.privacy.durable.capacity import advice, fits_of_each
 from dpsk.privacy.durable.remarks import LONGEST_VALUE, parameters_of
+from dpsk.testing import check_twins
 
 GIVEN = {"epsilon": 20.0, "delta": 1e-4, "currency": "basic"}
 BUDGET = Budget.of(0.5, 0.0)
@@ -311,6 +312,16 @@ def test_an_entry_follows_from_public_facts(tmp_path):
         PrivateThreshold(model, ledger=ledger).fit(rows, Y)
         seen.append([(s.number, s.label, s.parameters, s.who, s.note, s.reserved) for s in ledger.history()])
     assert seen[0] == seen[1]
+
+
+@pytest.mark.slow
+def test_twins_leave_the_same_record_and_get_the_same_advice():
+    def action(rows, labels):
+        ledger = PrivacyLedger("budget.db", epsilon=3.0, delta=1e-5, note="why")
+        model = MODEL(ledger=ledger.on("A")).fit(rows, labels)
+        return model, ledger.find(model).parameters, list(ledger.to_dict())
+
+    check_twins(action, X, Y, streams=2)
 
 
 # ------------------------------------------------------------------------------------------------------ older versions
