@@ -122,7 +122,7 @@ SCIKIT_LEARN = [
     Recipe("SplineTransformer(knots=KNOTS, extrapolation='linear')", P),
     Recipe("SplineTransformer(knots=KNOTS, extrapolation='error')", M),
     Recipe("SplineTransformer(knots=KNOTS, sparse_output=True)", U),
-    Recipe("KBinsDiscretizer(n_bins=3, quantile_method='averaged_inverted_cdf')", L),
+    Recipe("KBinsDiscretizer(n_bins=3, strategy='uniform')", L),
     Recipe("KernelCenterer()", L, "square"),
     Recipe("FunctionTransformer()", S),
     Recipe("FunctionTransformer(np.log1p)", S),
@@ -216,7 +216,7 @@ CONTAINERS = [
         "dense words",
     ),
     Recipe(
-        "make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), [0, 1]), sparse_threshold=0)",
+        "make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), [0, 1]), sparse_threshold=0)",  # noqa: E501
         P,
         "words",
     ),
