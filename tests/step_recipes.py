@@ -122,7 +122,7 @@ SCIKIT_LEARN = [
     Recipe("SplineTransformer(knots=KNOTS, extrapolation='linear')", P),
     Recipe("SplineTransformer(knots=KNOTS, extrapolation='error')", M),
     Recipe("SplineTransformer(knots=KNOTS, sparse_output=True)", U),
-    Recipe("KBinsDiscretizer(n_bins=3, quantile_method='averaged_inverted_cdf')", L),
+    Recipe("KBinsDiscretizer(n_bins=3, strategy='uniform')", L),
     Recipe("KernelCenterer()", L, "square"),
     Recipe("FunctionTransformer()", S),
     Recipe("FunctionTransformer(np.log1p)", S),
@@ -153,6 +153,7 @@ SCIKIT_LEARN = [
     Recipe("SimpleImputer(strategy='constant', fill_value=0)", L, "gaps"),
     Recipe("SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True)", P, "gaps"),
     Recipe("SimpleImputer(strategy='constant', fill_value='none', keep_empty_features=True)", P, "words"),
+    Recipe("SimpleImputer(strategy='constant', keep_empty_features=True).set_output(transform='pandas')", M, "words"),
     Recipe("SimpleImputer(strategy='constant', keep_empty_features=True, add_indicator=True)", L, "gaps"),
     Recipe("MissingIndicator()", L, "gaps"),
     Recipe("MissingIndicator(features='all')", P, "gaps"),
@@ -216,7 +217,7 @@ CONTAINERS = [
         "dense words",
     ),
     Recipe(
-        "make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), [0, 1]), sparse_threshold=0)",
+        "make_column_transformer((OneHotEncoder(categories=LISTS, handle_unknown='ignore'), [0, 1]), sparse_threshold=0)",  # noqa: E501
         P,
         "words",
     ),
@@ -247,6 +248,7 @@ SKRUB = [
         ("SelectCols(['a', 'colour'])", P, "mixed"),
         ("DropCols('colour')", P, "mixed"),
         ("ApplyToCols(FunctionTransformer(np.log1p), cols=['a', 'b'])", S, "mixed"),
+        ("ApplyToCols(SimpleImputer(strategy='constant', keep_empty_features=True), cols=['colour'])", M, "words"),
         ("ApplyToCols(StandardScaler(), cols=['a', 'b'])", L, "frame"),
         ("ApplyToCols(DatetimeEncoder(), cols=['day'])", L, "days"),
         ("ApplyToCols(ToDatetime(), cols=['day'], allow_reject=True)", M, "day texts"),

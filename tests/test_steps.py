@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.feature_extraction.text import CountVectorizer
@@ -252,6 +253,20 @@ def test_a_column_transformer_of_dense_parts_needs_no_threshold():
     assert check_pipeline(ColumnTransformer([("a", encoder, ["b"])])).safe
     assert not check_pipeline(ColumnTransformer([("a", encoder, ["b"])], remainder="passthrough")).safe
     assert not check_pipeline(ColumnTransformer([("a", encoder, ["b"]), ("c", Normalizer(), ["c"])])).safe
+
+
+@pytest.mark.parametrize("out", ["pandas", "polars"])
+def test_frames_made_of_objects_get_their_types_from_all_entries(out):
+    fill = SimpleImputer(strategy="constant", keep_empty_features=True)
+    columns = ColumnTransformer([("a", Normalizer(), ["b"])], sparse_threshold=0)
+    union, rest = FeatureUnion([("a", "passthrough")]), clone(columns).set_params(remainder="passthrough")
+    for step in (fill, FunctionTransformer(), union, rest):
+        assert verdict_of(step).safe
+        with config_context(transform_output=out):
+            assert verdict_of(step).verdict == "mixes rows"
+        assert verdict_of(clone(step).set_output(transform=out)).verdict == "mixes rows"
+    for step in (Normalizer(), FunctionTransformer(np.log1p), columns):
+        assert verdict_of(clone(step).set_output(transform=out)).safe
 
 
 class Promised(TransformerMixin, BaseEstimator):

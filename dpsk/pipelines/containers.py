@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import numpy as np
+from sklearn import get_config
 from sklearn.compose import make_column_selector
 
 from .other_steps import are_names
@@ -124,8 +126,15 @@ CONTAINERS: dict[str, tuple[Rule, Parts]] = {
                     "allow_reject=False",
                     "mixes rows",
                 ),
+                Need(
+                    "transformer",
+                    lambda step: public_name(type(step)) not in {"sklearn.impute.SimpleImputer", *CONTAINERS},
+                    "may put objects into a frame, where all entries of a column decide its type",
+                    "a ColumnTransformer with the same step",
+                    "mixes rows",
+                ),
             ),
-            ("transformer", "keep_original", "rename_columns", "n_jobs"),
+            ("keep_original", "rename_columns", "n_jobs"),
             _HANDS_ON,
         ),
         _held("transformer"),
@@ -178,6 +187,31 @@ CONTAINERS: dict[str, tuple[Rule, Parts]] = {
     "dpsk.model_selection.independent_rows.IndependentRows": (_frozen_rule, _held("estimator")),
 }
 """The rule for the container itself, and its parts."""
+
+
+def _some_pass(parts: Parts) -> Callable[[Any], bool]:
+    return lambda step: (
+        any(part is None or _is_word(part, "passthrough") for _, part in parts(step))
+        or _is_word(getattr(step, "remainder", ""), "passthrough")
+    )
+
+
+HANDS_ON_OBJECTS: dict[str, Callable[[Any], bool]] = {
+    "sklearn.impute.SimpleImputer": lambda step: True,
+    "sklearn.preprocessing.FunctionTransformer": lambda step: not isinstance(step.func, np.ufunc),
+    "sklearn.pipeline.FeatureUnion": _some_pass(_union),
+    "sklearn.compose.ColumnTransformer": _some_pass(_columns),
+}
+"""The safe steps that may return an array of objects, if the condition holds.
+
+pandas and Polars give a column made of such an array the type that all of its entries have, such as text or date.
+"""
+
+
+def makes_frames(step: Any) -> bool:
+    """Return whether ``set_output`` or the configuration of scikit-learn lets a step return frames."""
+    own = getattr(step, "_sklearn_output_config", {}).get("transform")
+    return (own or get_config()["transform_output"]) != "default"
 
 
 def private_rule(step: Any) -> Finding:

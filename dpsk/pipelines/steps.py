@@ -5,8 +5,8 @@ from typing import Any
 from sklearn.base import ClassifierMixin, ClusterMixin, OutlierMixin, RegressorMixin
 
 from . import other_steps, sklearn_steps
-from .containers import CONTAINERS, private_rule
-from .verdicts import VOUCH, Finding, Rule, Verdict, public_name
+from .containers import CONTAINERS, HANDS_ON_OBJECTS, makes_frames, private_rule
+from .verdicts import SAFE, VOUCH, Finding, Rule, Verdict, public_name
 
 PROMISE = "__dpsk_row_by_row__"
 """The method by which a class promises that its steps treat each row by themselves."""
@@ -66,7 +66,7 @@ def _finding(step: Any) -> Finding:
         )
     name = public_name(type(step))
     if name in RULES:
-        return _by_rule(RULES[name], step)
+        return _by_rule(name, step)
     if name.startswith("dpsk.estimators.") and isinstance(step, ClassifierMixin):
         return private_rule(step)
     if PROMISE in vars(type(step)):
@@ -77,14 +77,24 @@ def _finding(step: Any) -> Finding:
     return Finding("unknown", f"nothing is known of {type(step).__module__}.{type(step).__qualname__}", VOUCH)
 
 
-def _by_rule(rule: Rule, step: Any) -> Finding:
+def _by_rule(name: str, step: Any) -> Finding:
     """Return what the rule says. Parameters may be anything, also what the class refuses as soon as it is fitted."""
     try:
-        return rule(step)
+        found = RULES[name](step)
+        if found.verdict in SAFE and makes_frames(step) and name in HANDS_ON_OBJECTS and HANDS_ON_OBJECTS[name](step):
+            return _TYPES_FROM_ENTRIES
+        return found
     except (AttributeError, TypeError, ValueError):
         return Finding(
             "unknown", "has parameters that its class does not take", f"parameters that it takes, or {VOUCH}"
         )
+
+
+_TYPES_FROM_ENTRIES = Finding(
+    "mixes rows",
+    "puts objects into a frame, where all entries of a column decide its type",
+    "set_output(transform='default')",
+)
 
 
 def _promised(step: Any) -> Finding:
