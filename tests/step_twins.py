@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
-from dpsk.model_selection.judging import n_rows_of, rows_of, transformed
+from dpsk.pipelines.in_front import n_rows_of, rows_of, transformed
 
 N, PLACE = 40, 7
 
