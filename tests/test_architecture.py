@@ -35,6 +35,7 @@ ROOMS = [
     "solvers",
     "encodings",
     "_sklearn_compat",
+    "export",
     "estimators",
     "model_selection",
     "evaluation",

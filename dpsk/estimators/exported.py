@@ -1,0 +1,28 @@
+"""The forms in which fitted models can be taken away, as methods."""
+
+from typing import Any
+
+from ..export.description import described
+from ..export.json_form import json_of
+
+
+class Exported:
+    """Methods of fitted models that return them in other forms: docs/export.md tells which is for what.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 1.3)
+    All forms follow from the fitted model alone, so they keep the guarantee of the fit and cost nothing.
+    """
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return the fitted model as JSON, which any language can read and score with.
+
+        It holds the numbers of the model and the privacy statement. Floats keep all of their digits.
+
+        Parameters
+        ----------
+        indent : int or None
+            As for ``json.dumps``.
+        """
+        return json_of(described(self), indent=indent)

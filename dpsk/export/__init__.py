@@ -1,0 +1,6 @@
+"""Fitted models in forms that work without dpsk: JSON, plain scikit-learn, ONNX; and what skops has to trust."""
+
+from .description import Description, described
+from .json_form import json_of
+
+__all__ = ["Description", "described", "json_of"]
