@@ -4,6 +4,7 @@ from typing import Any
 
 from ..export.description import described
 from ..export.json_form import json_of
+from ..export.plain_models import plain
 
 
 class Exported:
@@ -26,3 +27,12 @@ class Exported:
             As for ``json.dumps``.
         """
         return json_of(described(self), indent=indent)
+
+    def to_sklearn(self) -> Any:
+        """Return a plain scikit-learn object that predicts the same: it works where dpsk is not installed.
+
+        It is a pipeline of clipping and a linear classifier, with a calibration in between where there is one;
+        ``decision_function`` then returns the calibrated log-odds. Probabilities are equal to 1e-12. It takes rows in
+        memory, no sparse matrix, and no column of ids.
+        """
+        return plain(self)
