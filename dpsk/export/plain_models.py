@@ -6,6 +6,7 @@ Each step is a class of scikit-learn with public attributes, or a function of Nu
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..calibration import BOUND, Curve, Temperature
 from ..mechanisms.samplers import Floats
 from .description import Calibration, Description, described, unwrapped
 from .plain_parts import added_in_order, chain, classifier, clipped, entrance, function, hats, minus, products
+from .plain_tables import columns_of
 
 _FARTHEST = 1e100  # of scores, for a curve
 _LARGEST, _LEAST = 36.0, 2.0**-52  # log-odds that are told apart, and probabilities
@@ -57,7 +59,8 @@ def _step(step: Any) -> Any:
 
 def _of_weights(of: Description) -> Any:
     if of.features is not None:
-        raise ValueError("TODO")
+        table, coef, constant = columns_of(of)
+        return finished(replace(of, constant=constant), {"columns": table}, coef)
     steps: dict[str, Any] = {"clip": entrance(of.low, of.high, of.names)}
     coef = of.coef
     if of.origin.any():
