@@ -107,7 +107,9 @@ def base_of(model):
 def edges(model):
     """Return rows at the ends of ranges and beyond them, of zeros, of huge numbers, and of scores near 0."""
     base = base_of(model)
-    low, high = getattr(base, "ranges_", None) if getattr(base, "ranges_", None) is not None else ([-1.0] * 5, [1.0] * 5)
+    low, high = (
+        getattr(base, "ranges_", None) if getattr(base, "ranges_", None) is not None else ([-1.0] * 5, [1.0] * 5)
+    )
     low, high = np.array(low), np.array(high)
     some = rows()[0][:40]
     # the point of the border nearest to a row, in the first score (of two classes, where nothing clips)

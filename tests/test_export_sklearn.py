@@ -179,7 +179,9 @@ assert not [name for name in sys.modules if name.split(".")[0] == "dpsk"]
 @pytest.mark.slow
 def test_plain_models_load_where_dpsk_is_not(tmp_path):
     kept = [(model_of(name).to_sklearn(), random_rows(50), model_of(name).predict(random_rows(50))) for name in LINEAR]
-    kept += [(model_of(name).to_sklearn(), random_table(50), model_of(name).predict(random_table(50))) for name in TABLES]
+    kept += [
+        (model_of(name).to_sklearn(), random_table(50), model_of(name).predict(random_table(50))) for name in TABLES
+    ]
     stored = pickle.dumps(kept)
     assert b"dpsk" not in stored
     (tmp_path / "models").write_bytes(stored)
@@ -206,5 +208,7 @@ def test_labels_of_raw_tables_are_equal_on_a_million_rows(name):
 
 
 def test_columns_that_scikit_learn_cannot_read_alike_are_named():
-    with pytest.raises(ValueError, match="'day' \\(date\\), 'note' \\(text\\), 'town' \\(hashed categories\\).*to_json"):
+    with pytest.raises(
+        ValueError, match="'day' \\(date\\), 'note' \\(text\\), 'town' \\(hashed categories\\).*to_json"
+    ):
         tabular_of_all().to_sklearn()

@@ -4,6 +4,7 @@ from typing import Any
 
 from ..export.description import described
 from ..export.json_form import json_of
+from ..export.onnx_models import onnx_of
 from ..export.plain_models import plain
 
 
@@ -36,3 +37,17 @@ class Exported:
         memory, no sparse matrix, and no column of ids.
         """
         return plain(self)
+
+    def to_onnx(self, **options: Any) -> Any:
+        """Return the fitted model as a model of ONNX, with the privacy statement in its metadata.
+
+        It takes one matrix ``X`` of doubles, and returns ``label`` and ``probabilities`` (``scores`` where the model has
+        no probabilities). A model of raw tables takes one input for each column, of shape (n, 1): doubles, in which NaN
+        is missing, or text for categories, in which an empty one is missing. Needs ``pip install "dpsk[onnx]"``.
+
+        Parameters
+        ----------
+        **options
+            Those of ``skl2onnx.to_onnx``, such as ``target_opset``.
+        """
+        return onnx_of(self, **options)

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from ..calibration import BOUND, Curve
 from ..data import Categories, Date, Number, Text
-from ..data.entries import key, plain
 from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
 from ..data.fields import Field
 from ..mechanisms.samplers import Floats
 from .description import Adjustment, Calibration, Description, Threshold
+from .terms import names_of_values
 
 FORMAT, VERSION = "dpsk-model", 1
 _LABELS = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "text"}
@@ -90,7 +90,9 @@ def _fields(of: Description) -> list[dict[str, Any]]:
         field = features.schema.fields[part.at]
         kind = features.schema.kinds[field.column]
         weights = of.coef[:, start:end].T.tolist()
-        found.append({"field": field.name, "column": field.column, **_reading(kind, field), **_weights(part, kind, weights)})
+        found.append(
+            {"field": field.name, "column": field.column, **_reading(kind, field), **_weights(part, kind, weights)}
+        )
     return found
 
 
@@ -128,12 +130,3 @@ def _weights(part: FieldFeatures, kind: Any, weights: list[list[float]]) -> dict
         "other": weights[n] if part.other else None,
         "missing": weights[n + part.other] if part.missing else None,
     }
-
-
-def names_of_values(part: CategoryFeatures, kind: Any) -> list[str]:
-    """Return what the values of a field are called: names of categories, or numbers of buckets, months, days, hours."""
-    if part.codes is None:
-        return list(part.values)
-    if isinstance(kind, Categories) and kind.values is not None:
-        return [key(plain(kind.values[code])) for code in part.codes]  # type: ignore[arg-type]
-    return [str(code) for code in part.codes]

@@ -123,7 +123,10 @@ def _bounded(tails: int, within: int) -> dict[str, Any]:
     kept, beyond = np.zeros(within), np.ones(tails)
     low, high = np.append(kept - BOUND, beyond), np.append(kept + BOUND, np.inf * beyond)
     inverse = ColumnTransformer(
-        [("within", "passthrough", list(range(within))), ("beyond", function(np.reciprocal), list(range(within, within + tails)))]
+        [
+            ("within", "passthrough", list(range(within))),
+            ("beyond", function(np.reciprocal), list(range(within, within + tails))),
+        ]
     )
     inverse.fit(np.ones((1, within + tails)))
     return {
@@ -170,7 +173,9 @@ def _recalibrated(model: Any) -> Any:
     numbers = np.arange(len(model.classes_))
     n_scores = 1 if len(numbers) == 2 else len(numbers)
     last = chain(**steps, **log_odds(model.calibration_, n_scores), classifier=_on_bounded(numbers))
-    taken = StackingClassifier([("model", FrozenEstimator(inner))], FrozenEstimator(last), cv="prefit", stack_method=method)
+    taken = StackingClassifier(
+        [("model", FrozenEstimator(inner))], FrozenEstimator(last), cv="prefit", stack_method=method
+    )
     encoder = LabelEncoder()
     encoder.classes_ = taken.classes_ = model.classes_
     taken._label_encoder, taken.stack_method_ = encoder, [method]

@@ -1,0 +1,107 @@
+"""Fitted models as ONNX, through skl2onnx: alone, and as the last step of pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from ..data import Number
+from .description import Description, described, unwrapped
+from .onnx_graph import Graph, predictions, scores
+from .terms import require_readable
+
+_LABELS = {"b": "BooleanTensorType", "i": "Int64TensorType", "u": "Int64TensorType", "f": "DoubleTensorType"}
+
+
+def require_skl2onnx() -> Any:
+    """Return the module skl2onnx; raise ImportError if it is not there."""
+    try:
+        import skl2onnx
+    except ImportError:
+        raise ImportError('ONNX needs skl2onnx: pip install "dpsk[onnx]"') from None
+    return skl2onnx
+
+
+def onnx_of(model: Any, **options: Any) -> Any:
+    """Return a fitted model as a model of ONNX; ``options`` are those of ``skl2onnx.to_onnx``."""
+    skl2onnx = require_skl2onnx()
+    check_is_fitted(model)
+    model = unwrapped(model)
+    if isinstance(model, Pipeline):
+        raise ValueError(
+            "the model is a pipeline, whose inputs skl2onnx has to know: call dpsk.register_onnx(), and then "
+            "skl2onnx.to_onnx(pipeline, X[:1])"
+        )
+    of = described(model)
+    register([type(model)])
+    outputs = [("label", None), ("probabilities" if _has_probabilities(of) else "scores", None)]
+    settings = {"initial_types": _inputs(of), "final_types": outputs, "options": {id(model): {"zipmap": False}}}
+    made = skl2onnx.to_onnx(model, **{**settings, **options})
+    entry = made.metadata_props.add()
+    entry.key, entry.value = "privacy", of.statement
+    made.doc_string = f"{of.estimator} of dpsk. {of.statement}"
+    return made
+
+
+def register(kinds: list[type]) -> None:
+    """Tell skl2onnx how models of these classes are converted."""
+    skl2onnx = require_skl2onnx()
+    for kind in kinds:
+        skl2onnx.update_registered_converter(
+            kind,
+            f"Dpsk{kind.__name__}",
+            _set_shapes,
+            _convert,
+            options={"zipmap": [True, False, "columns"], "output_class_labels": [False, True], "nocl": [True, False]},
+        )
+
+
+def _has_probabilities(of: Description) -> bool:
+    return of.probabilities is not None or any(hasattr(step, "calibration") for step in of.adjustments)
+
+
+def _inputs(of: Description) -> list[tuple[str, Any]]:
+    """Return the names and types of the inputs: one matrix, or the columns of a raw table."""
+    from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
+
+    if of.features is None:
+        return [("X", DoubleTensorType([None, of.n_features]))]
+    schema = of.features.schema
+    require_readable(schema, "to_onnx", "ONNX")
+    columns = zip(schema.names, schema.kinds, strict=True)
+    return [
+        (name, (DoubleTensorType if isinstance(kind, Number) else StringTensorType)([None, 1]))
+        for name, kind in columns
+        if kind is not None
+    ]
+
+
+def _set_shapes(operator: Any) -> None:
+    from skl2onnx.common import data_types
+
+    of = described(operator.raw_operator)
+    kind = _LABELS.get(of.classes.dtype.kind, "StringTensorType")
+    n_rows = operator.inputs[0].get_first_dimension()
+    width = len(of.classes) if _has_probabilities(of) or len(of.classes) > 2 else 1
+    operator.outputs[0].set_type(getattr(data_types, kind)([n_rows]))
+    in_single = isinstance(operator.inputs[0].type, data_types.FloatTensorType)
+    operator.outputs[1].set_type((data_types.FloatTensorType if in_single else data_types.DoubleTensorType)([n_rows, width]))
+
+
+def _convert(scope: Any, operator: Any, container: Any) -> None:
+    """Add the nodes of a model to a graph."""
+    of, graph = described(operator.raw_operator), Graph(scope, container)
+    found = scores(graph, of, [one.full_name for one in operator.inputs])
+    label, sure = predictions(graph, of, found)
+    graph.add("Gather", _labels(of), label, output=operator.outputs[0].full_name)
+    graph.add("Cast", sure, output=operator.outputs[1].full_name, to=operator.outputs[1].type.to_onnx_type().tensor_type.elem_type)
+
+
+def _labels(of: Description) -> Any:
+    kind = of.classes.dtype.kind
+    if kind in "iu":
+        return of.classes.astype(np.int64)
+    return of.classes.astype(np.float64) if kind == "f" else of.classes
