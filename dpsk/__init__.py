@@ -15,6 +15,7 @@ from .estimators import (
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
+    register_onnx,
 )
 from .evaluation import (
     PrivateCalibration,
@@ -35,5 +36,5 @@ __all__ = [
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
     "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
     "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
-    "private_evaluation", "private_score", "search_cost",
+    "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

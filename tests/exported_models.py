@@ -23,6 +23,8 @@ from dpsk import (
 )
 
 N_COLUMNS = 5
+BOUNDS = [0, 10, -1, -3, 100], [2, 30, 1, 0, 500]
+HINGE = {"loss": "huber_hinge", "calibrate": False}
 LABELS = {2: np.array(["no", "yes"]), 3: np.array([10, 20, 30])}
 
 
@@ -50,13 +52,13 @@ BINARY = {
         if Estimator not in TABULAR
     },
     "bounds": lambda: fitted(
-        DPLogisticRegression(epsilon=5.0, random_state=0, standardize=None, bounds=([0, 10, -1, -3, 100], [2, 30, 1, 0, 500]))
+        DPLogisticRegression(epsilon=5.0, random_state=0, standardize=None, bounds=BOUNDS)
     ),
     "without ranges": lambda: fitted(DPLogisticRegression(epsilon=5.0, random_state=0, standardize=None)),
     "without intercept": lambda: fitted(DPLogisticRegression(epsilon=5.0, random_state=0, fit_intercept=False)),
     "exact": lambda: fitted(DPLogisticRegression(epsilon=np.inf)),
     "exact svc": lambda: fitted(DPLinearSVC(epsilon=np.inf)),
-    "hinge": lambda: fitted(DPGradientDescentClassifier(epsilon=5.0, random_state=0, loss="huber_hinge", calibrate=False)),
+    "hinge": lambda: fitted(DPGradientDescentClassifier(epsilon=5.0, random_state=0, **HINGE)),
     "seldom": lambda: fitted(DPLinearSVC(epsilon=0.05, random_state=3)),
     "search": lambda: fitted(
         PrivateSearchCV(DPGradientDescentClassifier(), {"alpha": [1e-3, 1e-2]}, epsilon=5.0, random_state=0)
@@ -120,7 +122,8 @@ def edges(model):
     return np.vstack(
         [
             low, high, np.nextafter(low, -np.inf), np.nextafter(high, np.inf), 2 * low - high, 2 * high - low,
-            np.zeros((1, 5)), -np.zeros((1, 5)), np.eye(5) * 1e-300, *huge, *mixed, np.clip(0.0, low, high), some, border,
+            np.zeros((1, 5)), -np.zeros((1, 5)), np.eye(5) * 1e-300, *huge, *mixed,
+            np.clip(0.0, low, high), some, border,
         ]
     )  # fmt: skip
 

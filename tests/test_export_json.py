@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from exported_models import MODELS, TABLES, edges, model_of, noted, random_rows, random_table, tabular_of_all
 
-from dpsk import DPLogisticRegression, PrivateThreshold
-
 PAGE = (Path(__file__).parents[1] / "docs" / "export.md").read_text()
 
 

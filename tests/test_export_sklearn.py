@@ -208,7 +208,5 @@ def test_labels_of_raw_tables_are_equal_on_a_million_rows(name):
 
 
 def test_columns_that_scikit_learn_cannot_read_alike_are_named():
-    with pytest.raises(
-        ValueError, match="'day' \\(date\\), 'note' \\(text\\), 'town' \\(hashed categories\\).*to_json"
-    ):
+    with pytest.raises(ValueError, match=r"'day' \(date\), 'note' \(text\), 'town' \(hashed categories\).*to_json"):
         tabular_of_all().to_sklearn()

@@ -35,7 +35,7 @@ class Threshold:
 
 @dataclass(frozen=True, eq=False)
 class Recalibration:
-    """Probabilities follow anew: ``calibration`` of the log-odds (or the score) and ``shift``, or of log-probabilities."""
+    """Probabilities follow anew, by ``calibration``: of log-odds or scores plus ``shift``, or of log-probabilities."""
 
     shift: float
     calibration: Calibration
@@ -62,7 +62,7 @@ class Description:
     n_features : int
     names : tuple of str or None
         The names of the columns.
-    low, high, origin : ndarray of shape (n_features,), or None for a raw table
+    low, high, origin : ndarray of shape (n_features,); empty for a raw table
     data_norm : float or None
     coef : ndarray of shape (n_scores, n_columns)
     constant : ndarray of shape (n_scores,)
@@ -80,9 +80,9 @@ class Description:
     classes: NDArray[Any]
     n_features: int
     names: tuple[str, ...] | None
-    low: Floats | None
-    high: Floats | None
-    origin: Floats | None
+    low: Floats
+    high: Floats
+    origin: Floats
     data_norm: float | None
     coef: Floats
     constant: Floats
@@ -139,7 +139,7 @@ def _adjusted(model: Any, step: Adjustment) -> Description:
 def _of_weights(model: Any) -> Description:
     raw = model.columns is not None
     names = getattr(model, "feature_names_in_", None)
-    low = high = origin = None
+    low = high = origin = np.zeros(0)
     constant = np.array(model.intercept_, dtype=np.float64)
     if not raw:
         ranges = getattr(model, "ranges_", None)

@@ -15,7 +15,6 @@ from ..calibration import BOUND, Curve
 from ..data import Categories, Date, Number, Text
 from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
 from ..data.fields import Field
-from ..mechanisms.samplers import Floats
 from .description import Adjustment, Calibration, Description, Threshold
 from .terms import names_of_values
 
@@ -38,9 +37,9 @@ def _document(of: Description) -> dict[str, Any]:
         "classes": of.classes.tolist(),
         "n_columns": of.n_features,
         "columns": None if of.names is None else list(of.names),
-        "low": _listed(of.low),
-        "high": _listed(of.high),
-        "origin": _listed(of.origin),
+        "low": None if raw else of.low.tolist(),
+        "high": None if raw else of.high.tolist(),
+        "origin": None if raw else of.origin.tolist(),
         "data_norm": None if of.data_norm is None else float(of.data_norm),
         "coef": None if raw else of.coef.tolist(),
         "fields": _fields(of) if raw else None,
@@ -54,17 +53,13 @@ def _document(of: Description) -> dict[str, Any]:
     }
 
 
-def _listed(numbers: Floats | None) -> list[float] | None:
-    return None if numbers is None else numbers.tolist()
-
-
 def _label_type(classes: NDArray[Any]) -> str:
     if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
         return "text"
     if classes.dtype.kind not in _LABELS:
         raise ValueError(
-            f"classes_ are of type {classes.dtype}, which JSON does not have: fit with labels that are text, numbers or "
-            "booleans"
+            f"classes_ are of type {classes.dtype}, which JSON does not have: fit with labels that are text, "
+            "numbers or booleans"
         )
     return _LABELS[classes.dtype.kind]
 

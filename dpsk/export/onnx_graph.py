@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,15 @@ class Graph:
         """Add a node; numbers and arrays among its inputs become constants."""
         name: str = self._scope.get_unique_variable_name(kind.lower()) if output is None else output
         given = [one if isinstance(one, str) else self._constant(one) for one in inputs]
-        domain = "ai.onnx.ml" if kind == "LabelEncoder" else ""
-        self._container.add_node(kind, given, [name], op_domain=domain, **attributes)
+        domain, version = ("ai.onnx.ml", 2) if kind == "LabelEncoder" else ("", None)
+        self._container.add_node(kind, given, [name], op_domain=domain, op_version=version, **attributes)
         return name
 
     def _constant(self, value: Any) -> str:
-        from onnx import numpy_helper
-
         array = np.asarray(value)
         array = array.astype(object) if array.dtype.kind == "U" else array
         name: str = self._scope.get_unique_variable_name("constant")
-        self._container.initializers.append(numpy_helper.from_array(array, name))
+        self._container.initializers.append(import_module("onnx.numpy_helper").from_array(array, name))
         return name
 
     def reduced(self, kind: str, x: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,9 @@ _LABELS = {"b": "BooleanTensorType", "i": "Int64TensorType", "u": "Int64TensorTy
 def require_skl2onnx() -> Any:
     """Return the module skl2onnx; raise ImportError if it is not there."""
     try:
-        import skl2onnx
+        return import_module("skl2onnx")
     except ImportError:
         raise ImportError('ONNX needs skl2onnx: pip install "dpsk[onnx]"') from None
-    return skl2onnx
 
 
 def onnx_of(model: Any, **options: Any) -> Any:
@@ -65,30 +65,28 @@ def _has_probabilities(of: Description) -> bool:
 
 def _inputs(of: Description) -> list[tuple[str, Any]]:
     """Return the names and types of the inputs: one matrix, or the columns of a raw table."""
-    from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
-
+    types = import_module("skl2onnx.common.data_types")
     if of.features is None:
-        return [("X", DoubleTensorType([None, of.n_features]))]
+        return [("X", types.DoubleTensorType([None, of.n_features]))]
     schema = of.features.schema
     require_readable(schema, "to_onnx", "ONNX")
     columns = zip(schema.names, schema.kinds, strict=True)
     return [
-        (name, (DoubleTensorType if isinstance(kind, Number) else StringTensorType)([None, 1]))
+        (name, (types.DoubleTensorType if isinstance(kind, Number) else types.StringTensorType)([None, 1]))
         for name, kind in columns
         if kind is not None
     ]
 
 
 def _set_shapes(operator: Any) -> None:
-    from skl2onnx.common import data_types
-
-    of = described(operator.raw_operator)
+    types, of = import_module("skl2onnx.common.data_types"), described(operator.raw_operator)
     kind = _LABELS.get(of.classes.dtype.kind, "StringTensorType")
     n_rows = operator.inputs[0].get_first_dimension()
     width = len(of.classes) if _has_probabilities(of) or len(of.classes) > 2 else 1
-    operator.outputs[0].set_type(getattr(data_types, kind)([n_rows]))
-    in_single = isinstance(operator.inputs[0].type, data_types.FloatTensorType)
-    operator.outputs[1].set_type((data_types.FloatTensorType if in_single else data_types.DoubleTensorType)([n_rows, width]))
+    operator.outputs[0].set_type(getattr(types, kind)([n_rows]))
+    in_single = isinstance(operator.inputs[0].type, types.FloatTensorType)
+    number = types.FloatTensorType if in_single else types.DoubleTensorType
+    operator.outputs[1].set_type(number([n_rows, width]))
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -97,7 +95,8 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     found = scores(graph, of, [one.full_name for one in operator.inputs])
     label, sure = predictions(graph, of, found)
     graph.add("Gather", _labels(of), label, output=operator.outputs[0].full_name)
-    graph.add("Cast", sure, output=operator.outputs[1].full_name, to=operator.outputs[1].type.to_onnx_type().tensor_type.elem_type)
+    precision = operator.outputs[1].type.to_onnx_type().tensor_type.elem_type
+    graph.add("Cast", sure, output=operator.outputs[1].full_name, to=precision)
 
 
 def _labels(of: Description) -> Any:

@@ -64,11 +64,9 @@ def hats(knots: Floats, extrapolation: str) -> Any:
 
 
 def classifier(classes: NDArray[Any], coef: Floats, intercept: Floats, probabilities: str | None) -> Any:
-    """Return a linear classifier; probabilities of "one-vs-rest" are those of each class alone, brought to the sum 1."""
-    if probabilities == "one-vs-rest":
-        model = SGDClassifier(loss="log_loss")
-    else:
-        model = _CLASSIFIERS[probabilities]()
+    """Return a linear classifier. Of one-vs-rest, probabilities are those of each class alone, brought to the sum 1."""
+    one_vs_rest = probabilities == "one-vs-rest"
+    model = SGDClassifier(loss="log_loss") if one_vs_rest else _CLASSIFIERS[probabilities]()
     model.classes_, model.coef_, model.intercept_ = classes, coef, intercept
     model.n_features_in_, model.n_iter_ = coef.shape[1], np.zeros(1, dtype=np.int32)
     return model
