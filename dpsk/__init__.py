@@ -26,15 +26,16 @@ from .evaluation import (
     PrivateThreshold,
     private_evaluation,
 )
+from .export import TRUSTED_TYPES
 from .model_selection import IndependentRows, PrivateSearchCV, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
-    "DPAGDSVC", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
-    "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
-    "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
-    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
-    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
-    "private_evaluation", "private_score", "register_onnx", "search_cost",
+    "DPAGDSVC", "TRUSTED_TYPES", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression",
+    "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier",
+    "DPSecondOrderClassifier", "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError",
+    "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
+    "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
+    "PrivateConfusionMatrixDisplay", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV",
+    "PrivateThreshold", "Text", "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

@@ -2,5 +2,6 @@
 
 from .description import Description, described
 from .json_form import json_of
+from .trusted import TRUSTED_TYPES
 
-__all__ = ["Description", "described", "json_of"]
+__all__ = ["TRUSTED_TYPES", "Description", "described", "json_of"]

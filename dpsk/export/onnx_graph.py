@@ -114,7 +114,11 @@ def _of_category(graph: Graph, terms: CategoryTerms, x: str) -> str:
     """A missing entry is an empty text, unless that is one of the values."""
     names = list(terms.names) if "" in terms.names else [*terms.names, ""]
     weights = np.vstack([terms.weights.T, terms.missing[None], terms.other[None]])
-    codes = {"keys_strings": names, "values_int64s": list(range(len(names))), "default_int64": len(weights) - 1}
+    codes: dict[str, Any] = {
+        "keys_strings": names,
+        "values_int64s": list(range(len(names))),
+        "default_int64": len(weights) - 1,
+    }
     at = graph.add("Reshape", graph.add("LabelEncoder", x, **codes), np.array([-1]))
     return graph.add("Gather", weights, at)
 
