@@ -24,6 +24,8 @@ from ..privacy.report import PrivacySpent
 
 Calibration: TypeAlias = Curve | Temperature
 
+_LABELS = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "text"}
+
 
 @dataclass(frozen=True, eq=False)
 class Threshold:
@@ -91,6 +93,19 @@ class Description:
     features: Features | None
     privacy: PrivacySpent
     adjustments: tuple[Adjustment, ...] = ()
+
+    @property
+    def label_type(self) -> str:
+        """Which of "boolean", "integer", "number" and "text" the labels are; raise ValueError if they are none."""
+        kind = self.classes.dtype.kind
+        if kind == "O" and all(isinstance(label, str) for label in self.classes):
+            return "text"
+        if kind not in _LABELS:
+            raise ValueError(
+                f"classes_ are of type {self.classes.dtype}, which JSON and ONNX do not have: fit with labels that are "
+                "text, numbers or booleans"
+            )
+        return _LABELS[kind]
 
     @property
     def statements(self) -> Iterator[str]:

@@ -9,17 +9,15 @@ import json
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..calibration import BOUND, Curve
 from ..data import Categories, Date, Number, Text
 from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
 from ..data.fields import Field
 from .description import Adjustment, Calibration, Description, Threshold
-from .terms import names_of_values
+from .field_terms import names_of_values
 
 FORMAT, VERSION = "dpsk-model", 1
-_LABELS = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "text"}
 
 
 def json_of(description: Description, *, indent: int | None = None) -> str:
@@ -33,7 +31,7 @@ def _document(of: Description) -> dict[str, Any]:
         "format": FORMAT,
         "version": VERSION,
         "estimator": of.estimator,
-        "label_type": _label_type(of.classes),
+        "label_type": of.label_type,
         "classes": of.classes.tolist(),
         "n_columns": of.n_features,
         "columns": None if of.names is None else list(of.names),
@@ -51,17 +49,6 @@ def _document(of: Description) -> dict[str, Any]:
         "statement": of.statement,
         "privacy": of.privacy.to_dict(),
     }
-
-
-def _label_type(classes: NDArray[Any]) -> str:
-    if classes.dtype.kind == "O" and all(isinstance(label, str) for label in classes):
-        return "text"
-    if classes.dtype.kind not in _LABELS:
-        raise ValueError(
-            f"classes_ are of type {classes.dtype}, which JSON does not have: fit with labels that are text, "
-            "numbers or booleans"
-        )
-    return _LABELS[classes.dtype.kind]
 
 
 def _calibration(of: Calibration) -> dict[str, Any]:

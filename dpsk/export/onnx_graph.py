@@ -11,7 +11,7 @@ from ..calibration import BOUND, Curve
 from ..data.features import QuantityFeatures
 from ..mechanisms.samplers import Floats
 from .description import Calibration, Description, Threshold
-from .terms import CategoryTerms, NumberTerms
+from .field_terms import CategoryTerms, NumberTerms
 
 _FARTHEST = 1e100  # of scores, for a calibration
 _LARGEST, _LEAST = 36.0, 2.0**-52  # log-odds that are told apart, and probabilities

@@ -11,10 +11,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Number
 from .description import Description, described, unwrapped
+from .field_terms import require_readable
 from .onnx_graph import Graph, predictions, scores
-from .terms import require_readable
 
-_LABELS = {"b": "BooleanTensorType", "i": "Int64TensorType", "u": "Int64TensorType", "f": "DoubleTensorType"}
+_TYPES = {
+    "boolean": ("BooleanTensorType", np.bool_),
+    "integer": ("Int64TensorType", np.int64),
+    "number": ("DoubleTensorType", np.float64),
+    "text": ("StringTensorType", np.str_),
+}
 
 
 def require_skl2onnx() -> Any:
@@ -80,10 +85,9 @@ def _inputs(of: Description) -> list[tuple[str, Any]]:
 
 def _set_shapes(operator: Any) -> None:
     types, of = import_module("skl2onnx.common.data_types"), described(operator.raw_operator)
-    kind = _LABELS.get(of.classes.dtype.kind, "StringTensorType")
     n_rows = operator.inputs[0].get_first_dimension()
     width = len(of.classes) if _has_probabilities(of) or len(of.classes) > 2 else 1
-    operator.outputs[0].set_type(getattr(types, kind)([n_rows]))
+    operator.outputs[0].set_type(getattr(types, _TYPES[of.label_type][0])([n_rows]))
     in_single = isinstance(operator.inputs[0].type, types.FloatTensorType)
     number = types.FloatTensorType if in_single else types.DoubleTensorType
     operator.outputs[1].set_type(number([n_rows, width]))
@@ -94,13 +98,6 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     of, graph = described(operator.raw_operator), Graph(scope, container)
     found = scores(graph, of, [one.full_name for one in operator.inputs])
     label, sure = predictions(graph, of, found)
-    graph.add("Gather", _labels(of), label, output=operator.outputs[0].full_name)
+    graph.add("Gather", of.classes.astype(_TYPES[of.label_type][1]), label, output=operator.outputs[0].full_name)
     precision = operator.outputs[1].type.to_onnx_type().tensor_type.elem_type
     graph.add("Cast", sure, output=operator.outputs[1].full_name, to=precision)
-
-
-def _labels(of: Description) -> Any:
-    kind = of.classes.dtype.kind
-    if kind in "iu":
-        return of.classes.astype(np.int64)
-    return of.classes.astype(np.float64) if kind == "f" else of.classes

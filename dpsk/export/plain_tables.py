@@ -20,8 +20,8 @@ from ..data.features import QuantityFeatures
 from ..data.grid import LARGEST_ENTRY
 from ..mechanisms.samplers import Floats
 from .description import Description
+from .field_terms import CategoryTerms, NumberTerms, require_readable
 from .plain_parts import chain, clipped, function, hats
-from .terms import CategoryTerms, NumberTerms, require_readable
 
 
 def columns_of(of: Description) -> tuple[Any, Floats, Floats]:
