@@ -26,7 +26,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from dpsk import (
-    DPGradientDescentClassifier,
     DPLinearSVC,
     DPLogisticRegression,
     OutputPerturbationLogisticRegression,
@@ -119,13 +118,10 @@ def test_labels_keep_their_type(labels):
 
 def test_decision_function_is_the_score_where_nothing_is_calibrated_and_the_log_odds_otherwise():
     X = random_rows(500)
-    for name in ("DPSGDClassifier", "DPAGDSVC of three", "exact", "bounds of hinge"):
-        model = model_of(name) if name in MODELS else fitted(DPGradientDescentClassifier(
-            epsilon=5.0, random_state=0, loss="huber_hinge", calibrate=False, bounds=(-3, 500)
-        ))  # fmt: skip
-        assert np.array_equal(model.to_sklearn().decision_function(X), model.decision_function(X)) or (
-            getattr(model, "data_norm_", None) is not None
-        )
+    for name in ("DPSGDClassifier", "DPAGDSVC of three", "exact", "hinge", "one-vs-rest without intercept"):
+        model = model_of(name)
+        found = model.to_sklearn().decision_function(X)
+        np.testing.assert_allclose(found, model.decision_function(X), rtol=1e-12, atol=1e-12)
     model = model_of("DPLogisticRegression")
     odds = model.calibration_(model.decision_function(X))
     np.testing.assert_allclose(model.to_sklearn().decision_function(X), odds, rtol=1e-12, atol=1e-12)
@@ -137,6 +133,16 @@ def test_rows_longer_than_the_norm_count_as_shorter_ones():
     assert (np.linalg.norm(X[:2500], axis=1) < 30).any()
     wrong, apart = largest_difference(model, model.to_sklearn(), X)
     assert (wrong, apart <= 1e-12) == (0, True)
+
+
+@pytest.mark.parametrize("name", ["exact one-vs-rest", "exact of three", "without ranges of three"])
+def test_labels_are_right_for_huge_numbers_that_nothing_clips(name):
+    model = model_of(name) if name in MODELS else fitted(
+        DPLogisticRegression(epsilon=5.0, random_state=0, standardize=None), 3
+    )  # fmt: skip
+    X = np.random.default_rng(0).choice([-1e300, -1e120, -1e4, 0.0, 1e4, 1e120, 1e300], size=(2000, 5))
+    with np.errstate(all="ignore"):
+        assert (model.to_sklearn().predict(X) == model.predict(X)).all()
 
 
 def test_pipelines_keep_their_steps():
