@@ -7,8 +7,17 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from exported_models import fitted, frame, model_of, rows
+from noisy_descent_classifier import NoisyDescentClassifier
 
-from dpsk import DPLogisticRegression, DPTabularClassifier, PrivacyLedger, PrivateSearchCV, PrivateThreshold
+from dpsk import (
+    DPLogisticRegression,
+    DPTabularClassifier,
+    OutputPerturbationLogisticRegression,
+    PrivacyLedger,
+    PrivateSearchCV,
+    PrivateThreshold,
+)
+from dpsk.calibration import Temperature
 
 SEED = 918273645
 
@@ -79,6 +88,32 @@ def test_labels_that_json_does_not_have_are_refused():
     pytest.importorskip("skl2onnx")
     with pytest.raises(ValueError, match=r"datetime64.*fit with labels"):
         model.to_onnx()
+
+
+def test_a_class_that_predicts_in_its_own_way_is_refused():
+    class Contrary(DPLogisticRegression):
+        def predict(self, X):
+            return self.classes_[::-1][(super().decision_function(X) > 0).astype(int)]
+
+    model = fitted(Contrary(epsilon=5.0, random_state=0))
+    for call in ("to_json", "to_sklearn"):
+        with pytest.raises(ValueError, match="Contrary has a predict of its own"):
+            getattr(model, call)()
+
+
+def test_a_calibration_of_one_vs_rest_has_no_plain_form():
+    model = fitted(OutputPerturbationLogisticRegression(epsilon=5.0, random_state=0), 3)
+    model.calibration_ = Temperature(0.5, np.full(3, 1 / 3))
+    assert json.loads(model.to_json())["calibration"]["factor"] == 0.5
+    with pytest.raises(ValueError, match=r"OutputPerturbationLogisticRegression has a calibration.*to_json\(\)"):
+        model.to_sklearn()
+
+
+def test_an_estimator_from_outside_of_the_package_has_all_forms():
+    model = fitted(NoisyDescentClassifier(epsilon=5.0, random_state=0))
+    X, _ = rows()
+    assert (model.to_sklearn().predict(X) == model.predict(X)).all()
+    assert json.loads(model.to_json())["estimator"] == "NoisyDescentClassifier"
 
 
 def test_a_search_without_a_result_has_no_form():

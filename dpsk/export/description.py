@@ -152,7 +152,8 @@ def _adjusted(model: Any, step: Adjustment) -> Description:
 
 
 def _of_weights(model: Any) -> Description:
-    raw = model.columns is not None
+    _require_own_predictions(model)
+    raw, probabilities = model.columns is not None, _probabilities(model)
     names = getattr(model, "feature_names_in_", None)
     low = high = origin = np.zeros(0)
     constant = np.array(model.intercept_, dtype=np.float64)
@@ -174,8 +175,8 @@ def _of_weights(model: Any) -> Description:
         data_norm=getattr(model, "data_norm_", None),
         coef=model.coef_,
         constant=constant,
-        calibration=getattr(model, "calibration_", None),
-        probabilities=_probabilities(model),
+        calibration=None if probabilities is None else getattr(model, "calibration_", None),
+        probabilities=probabilities,
         features=model.encoder_.features if raw else None,
         privacy=model.privacy_spent_,
     )
@@ -185,3 +186,13 @@ def _probabilities(model: Any) -> str | None:
     if not hasattr(model, "predict_proba"):
         return None
     return "logistic" if len(model.classes_) == 2 else str(model.probabilities_of_several)
+
+
+def _require_own_predictions(model: Any) -> None:
+    """Raise ValueError for a class of somebody else that predicts in another way than the numbers say."""
+    for name in ("predict", "decision_function", "predict_proba"):
+        method = getattr(type(model), name, None)
+        if method is not None and method.__module__.split(".")[0] != "dpsk":
+            raise ValueError(
+                f"{type(model).__name__} has a {name} of its own, which no exported form would follow: leave it to dpsk"
+            )

@@ -86,6 +86,11 @@ def finished(of: Description, steps: dict[str, Any], coef: Floats) -> Any:
     if of.calibration is None:
         steps["classifier"] = classifier(of.classes, coef, of.constant, of.probabilities)
         return chain(**steps)
+    if of.probabilities == "one-vs-rest":
+        raise ValueError(
+            f"{of.estimator} has a calibration of classes that are each set against all others, for which scikit-learn "
+            "has no part: use to_json() or to_onnx()"
+        )
     steps["products"], steps["scores"] = products(coef), minus(-of.constant)
     return chain(**steps, **log_odds(of.calibration, len(of.constant)), classifier=_on_bounded(of.classes))
 
