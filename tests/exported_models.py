@@ -43,6 +43,13 @@ def fitted(model, n_classes=2):
         return model.fit(*rows(n_classes=n_classes))
 
 
+def moved(name):
+    """Return a calibration to labels of which there are more than the model thinks: its ``shift_`` is not 0."""
+    X, _ = rows(4000)
+    model = PrivateCalibration(BINARY[name](), epsilon=40.0, random_state=0)
+    return model.fit(X, LABELS[2][(X[:, 0] + (X[:, 1] - 20) / 3 > -1.5).astype(int)])
+
+
 BINARY = {
     **{
         Estimator.__name__: lambda Estimator=Estimator: fitted(
@@ -67,6 +74,8 @@ BINARY = {
     "threshold of scores": lambda: fitted(PrivateThreshold(BINARY["hinge"](), random_state=0, false_positive=4.0)),
     "calibration": lambda: fitted(PrivateCalibration(BINARY["DPLogisticRegression"](), random_state=0)),
     "calibration of scores": lambda: fitted(PrivateCalibration(BINARY["hinge"](), random_state=0)),
+    "calibration that moves": lambda: moved("DPLogisticRegression"),
+    "calibration of scores that moves": lambda: moved("hinge"),
     "threshold of calibration": lambda: fitted(PrivateThreshold(BINARY["calibration"](), random_state=1)),
 }  # fmt: skip
 SEVERAL = {
@@ -145,7 +154,8 @@ def frame(n=3000):
     age[rng.random(n) < 0.1] = np.nan
     grade = rng.integers(1, 4, n)
     flag = rng.random(n) < 0.5
-    table = pd.DataFrame({"age": age, "pay": pay, "job": job, "grade": grade, "flag": flag})
+    objects = pd.Series(job, dtype=object)  # in which None stays None
+    table = pd.DataFrame({"age": age, "pay": pay, "job": objects, "grade": grade, "flag": flag})
     score = np.nan_to_num(age, nan=60.0) / 30 + (pay > 0) - (table["job"] == "cook") * 1.5 + rng.normal(size=n)
     return table, (score > 2).to_numpy(), np.digitize(score, [1.2, 2.5])
 
@@ -195,4 +205,5 @@ def random_table(n, seed=0):
     job = rng.choice(np.array(["nurse", "cook", "clerk", "other", "", None, np.nan], dtype=object), n)
     grade = rng.choice(np.array([1.0, 2.0, 3.0, 4.0, 9.0, np.nan]), n)
     flag = rng.choice(np.array([True, False, None], dtype=object), n)
-    return pd.DataFrame({"age": age, "pay": pay, "job": job, "grade": grade, "flag": flag})
+    objects = pd.Series(job, dtype=object)
+    return pd.DataFrame({"age": age, "pay": pay, "job": objects, "grade": grade, "flag": flag})

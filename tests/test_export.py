@@ -120,3 +120,9 @@ def test_a_search_without_a_result_has_no_form():
     for call in ("to_json", "to_sklearn"):
         with pytest.raises(ValueError, match="not fitted"):
             getattr(PrivateSearchCV(DPLogisticRegression(), {"alpha": [1e-3]}), call)()
+
+
+@pytest.mark.parametrize("name", ["calibration that moves", "calibration of scores that moves"])
+def test_some_models_have_a_shift(name):
+    """Or the tests of forms would not see whether it is there."""
+    assert abs(model_of(name).shift_) > 0.1
