@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pytest
-from exported_models import MODELS, TABLES, edges, model_of, random_rows, random_table, rows, tabular_of_all
+from exported_models import MODELS, TABLES, edges, frame, model_of, random_rows, random_table, rows, tabular_of_all
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder
 
 import dpsk
-from dpsk import DPLinearSVC, DPLogisticRegression, PrivateSearchCV, PrivateThreshold
+from dpsk import DPLinearSVC, DPLogisticRegression, DPTabularClassifier, PrivateSearchCV, PrivateThreshold
 
 onnxruntime = pytest.importorskip("onnxruntime")
 skl2onnx = pytest.importorskip("skl2onnx")
@@ -84,6 +84,18 @@ def test_raw_tables_have_an_input_for_each_column(name):
     assert apart <= 1e-12
 
 
+def test_names_that_a_graph_cannot_have_are_changed_and_columns_keep_their_order():
+    table, y, _ = frame()
+    table = table[["pay", "age"]].rename(columns={"pay": "pay (in year 1)"})
+    model = DPTabularClassifier(epsilon=8.0, random_state=0).fit(table, y)
+    made = model.to_onnx()
+    names = [one.name for one in made.graph.input]
+    assert names[1] == "age"
+    X = random_table(500)[["pay", "age"]].set_axis(table.columns, axis=1)
+    inputs = {name: X.iloc[:, [k]].to_numpy() for k, name in enumerate(names)}
+    assert difference(model, made, X, inputs)[0] == 0
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TABLES)
 def test_labels_of_raw_tables_are_equal_on_a_million_rows(name):
@@ -155,9 +167,10 @@ def test_a_pipeline_of_numbers_is_exact_in_doubles():
     assert (wrong, apart <= 1e-12) == (0, True)
 
 
+@pytest.mark.slow
 def test_what_has_no_graph_of_its_own_says_what_to_do():
     X, y = rows()
-    pipeline = make_pipeline(FunctionTransformer(), DPLogisticRegression(epsilon=5.0, random_state=0)).fit(X, y)
+    pipeline = make_pipeline(MinMaxScaler(), DPLogisticRegression(epsilon=5.0, random_state=0)).fit(X, y)
     with pytest.raises(ValueError, match=r"Pipeline is not described.*register_onnx"):
         PrivateThreshold(pipeline, random_state=0).fit(X, y).to_onnx()
     free = make_pipeline(FunctionTransformer(), DPLogisticRegression())
