@@ -15,6 +15,7 @@ from .estimators import (
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
+    register_onnx,
 )
 from .evaluation import (
     PrivateCalibration,
@@ -25,17 +26,18 @@ from .evaluation import (
     PrivateThreshold,
     private_evaluation,
 )
+from .export import TRUSTED_TYPES
 from .model_selection import IndependentRows, PrivateSearchCV, private_cross_validate, private_score, search_cost
 from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
-    "DPAGDSVC", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
-    "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
-    "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
-    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
-    "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold",
-    "Text", "check_pipeline", "make_pipeline", "private_cross_validate", "private_evaluation", "private_score",
-    "search_cost",
+    "DPAGDSVC", "TRUSTED_TYPES", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression",
+    "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier",
+    "DPSecondOrderClassifier", "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError",
+    "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
+    "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
+    "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",
+    "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline", "private_cross_validate",
+    "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

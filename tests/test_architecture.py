@@ -35,6 +35,7 @@ ROOMS = [
     "solvers",
     "encodings",
     "_sklearn_compat",
+    "export",
     "estimators",
     "pipelines",
     "model_selection",

@@ -30,6 +30,7 @@ from ..solvers.calibrated import Calibrated
 from .blocks import by_blocks
 from .constructor import InOwnWords, in_own_words, refuse_unsupported
 from .documentation import documented
+from .exported import Exported
 from .nonprivate import minimise
 from .opening import open_table, rows_for
 from .plan import Plan, doubts, plan_of
@@ -43,7 +44,7 @@ def _require_verbose(name: str, value: Any) -> None:
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(InOwnWords, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all private classifiers.
 
     A subclass declares its parameters as fields, which become keyword arguments of the constructor and carry their

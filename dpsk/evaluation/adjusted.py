@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..calibration import Known, Temperature
 from ..elementwise import log
 from ..estimators.blocks import by_blocks
+from ..estimators.exported import Exported
 from ..estimators.probabilities import Probabilities
 from ..mechanisms.samplers import Floats
 from ..privacy.durable import without_path
@@ -31,7 +32,7 @@ _STEEP = 2.0  # log-odds of a typical score, where scores are no probabilities
 
 
 @dataclass(eq=False, repr=False)
-class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Adjusted(Exported, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that keep the model they are given, and change what follows from its scores.
 
     ``fit`` evaluates the model on held-out rows (:func:`~dpsk.private_evaluation`), which costs ``epsilon`` for these

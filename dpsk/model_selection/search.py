@@ -19,6 +19,7 @@ from ..data.labels import known_classes
 from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier, accounted
 from ..estimators.constructor import InOwnWords, in_own_words, refuse_unsupported
+from ..estimators.exported import Exported
 from ..estimators.grouping import require_two
 from ..estimators.opening import open_table
 from ..estimators.plan import doubts, plan_of
@@ -51,7 +52,7 @@ def _best_has(method: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(InOwnWords, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Randomized search over hyper-parameters, all of it within one (epsilon, delta).
 
     A secret random number of times, parameters are drawn, a model with them is fitted on a part of the rows, and its
