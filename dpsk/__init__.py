@@ -25,7 +25,7 @@ from .evaluation import (
     PrivateThreshold,
     private_evaluation,
 )
-from .model_selection import IndependentRows, PrivateSearchCV, private_score, search_cost
+from .model_selection import IndependentRows, PrivateSearchCV, privacy_cost, private_score, search_cost
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
 __all__ = [
@@ -35,5 +35,5 @@ __all__ = [
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
     "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
     "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
-    "private_evaluation", "private_score", "search_cost",
+    "privacy_cost", "private_evaluation", "private_score", "search_cost",
 ]  # fmt: skip

@@ -15,6 +15,7 @@ from ..elementwise import log
 from ..estimators.blocks import by_blocks
 from ..estimators.probabilities import Probabilities
 from ..mechanisms.samplers import Floats
+from ..privacy import Budget
 from ..solvers.calibrated import curved
 from ..solvers.shrunk import factor
 from .counts import on_simplex
@@ -81,6 +82,10 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
             if hasattr(self.estimator, name):
                 setattr(self, name, getattr(self.estimator, name))
         return self
+
+    def budget_of_fit(self) -> Budget:
+        """Return what a fit spends on the held-out rows: public, before any data."""
+        return Budget.of(self.epsilon, 0.0)
 
     def _require_possible(self) -> None:
         """Raise ValueError for what no rows could mend."""

@@ -2,11 +2,12 @@
 
 from ..privacy.repetition import Poisson, TruncatedNegativeBinomial
 from .independent_rows import IndependentRows
+from .privacy_cost import PrivacyCost, privacy_cost
 from .score import PrivateScore, private_score
 from .search import NothingSelected, PrivateSearchCV
 from .search_cost import SearchCost, search_cost
 
 __all__ = [
-    "IndependentRows", "NothingSelected", "Poisson", "PrivateScore", "PrivateSearchCV", "SearchCost",
-    "TruncatedNegativeBinomial", "private_score", "search_cost",
+    "IndependentRows", "NothingSelected", "Poisson", "PrivacyCost", "PrivateScore", "PrivateSearchCV", "SearchCost",
+    "TruncatedNegativeBinomial", "privacy_cost", "private_score", "search_cost",
 ]  # fmt: skip
