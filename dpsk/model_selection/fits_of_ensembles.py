@@ -166,8 +166,8 @@ def _pipeline(estimator: Any, known: Known, notes: Notes) -> Fits:
     for name, step in front:
         if step not in (None, "passthrough") and not hasattr(step, "transform"):
             raise ValueError(
-                f"step {name!r} of the pipeline, {type(step).__name__}, has no transform: what one fit of the pipeline "
-                "costs is not known"
+                f"step {name!r} of the pipeline, {type(step).__name__}, has no transform: what one fit of it costs is "
+                "not known"
             )
     parts, after = [], known
     for step in members(front):

@@ -18,7 +18,7 @@ from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
 from ..privacy.units import ROW, several
 from .fit_sums import Fits, OneFit
-from .fits_of import Known, Notes, fits_of, holds_private
+from .fits_of import Known, Notes, Reader, fits_of, holds_private
 from .fits_of_searches import FUNCTIONS, SEARCHES, cross_validation
 
 
@@ -131,17 +131,13 @@ def privacy_cost(
     *args, **kwargs
         The arguments of the function. For an estimator ``X``, ``y``, ``groups`` and ``cv``, all of them optional. With
         groups the unit is the person if fits get them too (``set_fit_request(groups=True)`` and metadata routing).
-    delta : float or None, default=None
+    delta : float or None
         The delta of the guarantee. None: the sum of the deltas of the fits that see one row.
-    ledger : PrivacyLedger, path or None, default=None
+    ledger : PrivacyLedger, path or None
         The ledger to ask. None: the one of the estimators, if they have one.
-    n_rows, n_features, n_classes, n_outputs : int or None, default=None
+    n_rows, n_features, n_classes, n_outputs : int or None
         Public facts about all of the data, if X and y are not given. Numbers of fits may depend on them, and so may the
         rho or mu**2 of a fit (``solver="auto"``, objective perturbation). For persons n_rows is their number.
-
-    Returns
-    -------
-    PrivacyCost
 
     Examples
     --------
@@ -163,7 +159,8 @@ def _fits(what: Any, call: Mapping[str, Any], known: Known, notes: Notes) -> Fit
         name = getattr(call["estimator"], "__name__", type(call["estimator"]).__name__)
         raise ValueError(f"{name} has no private estimator inside: what one fit of it costs is not known")
     if inspect.isfunction(what):
-        return FUNCTIONS[what](call, known, notes)
+        reader: Reader = FUNCTIONS[what]
+        return reader(call, known, notes)
     if call["cv"] is not None:
         return cross_validation(call, known, notes)
     return fits_of(what, known, notes)
