@@ -20,6 +20,7 @@ from ..encodings.weighting import require_class_weight
 from ..mechanisms import bits_for
 from ..mechanisms.samplers import Floats
 from ..privacy.durable import require_room, set_aside
+from ..privacy.fits_so_far import count_fit
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
 from ..privacy.units import unit_of
@@ -193,6 +194,8 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
                 self._warn((*doubts(plan, table.facts), *(() if exact else plan.weighting.doubts(table))))
+                table_of: Any = {"columns": table.facts.n_features, "names": table.facts.names, "unit": unit}
+                count_fit(ledger, plan.budget, adjacency=adjacency, private=promise["private"], **table_of)
                 with set_aside(ledger, plan.budget, **promise) as reserved:
                     account.door = None if reserved is None else Door(reserved, bits, adjacency)
                     self._carry_out(plan, table, account.door, asked)

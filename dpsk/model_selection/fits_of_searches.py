@@ -27,7 +27,7 @@ from sklearn.model_selection import (
 )
 
 from .fit_sums import All, Fits, SomeOf, Times
-from .fits_of import Known, Notes, fits_of, folds_of, reads
+from .fits_of import Known, Notes, Reader, fits_of, folds_of, reads
 from .fits_of_ensembles import SCORES
 
 SEARCHES = (GridSearchCV, RandomizedSearchCV, HalvingGridSearchCV, HalvingRandomSearchCV)
@@ -140,12 +140,12 @@ def _rounds(search: Any, tried: int, least: int, most: int) -> Iterator[tuple[in
 
 # -------------------------------------------------------------------------------------------------- functions
 
-FUNCTIONS: dict[Callable[..., Any], Callable[[Mapping[str, Any], Known, Notes], Fits]] = {}
+FUNCTIONS = dict[Callable[..., Any], Reader]()
 """What is known of functions: from their arguments to the fits that they make."""
 
 
-def _of_function(*functions: Callable[..., Any]) -> Callable[[Any], Any]:
-    def declare(reader: Any) -> Any:
+def _of_function(*functions: Callable[..., Any]) -> Callable[[Reader], Reader]:
+    def declare(reader: Reader) -> Reader:
         FUNCTIONS.update(dict.fromkeys(functions, reader))
         return reader
 

@@ -18,7 +18,7 @@ from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
 from ..privacy.units import ROW, several
 from .fit_sums import Fits, OneFit
-from .fits_of import Known, Notes, Reader, fits_of, holds_private
+from .fits_of import Known, Notes, fits_of, holds_private
 from .fits_of_searches import FUNCTIONS, SEARCHES, cross_validation
 
 
@@ -29,7 +29,7 @@ class PrivacyCost:
     Parameters
     ----------
     fits : int
-        How many private models are fitted, at most.
+        How many private models are fitted, at most. A fit that is refused, for rows of one class alone, costs nothing.
     fits_on_a_row : int
         How many of them see any one row, or any row of one person, at most.
     epsilon, delta : float
@@ -159,8 +159,7 @@ def _fits(what: Any, call: Mapping[str, Any], known: Known, notes: Notes) -> Fit
         name = getattr(call["estimator"], "__name__", type(call["estimator"]).__name__)
         raise ValueError(f"{name} has no private estimator inside: what one fit of it costs is not known")
     if inspect.isfunction(what):
-        reader: Reader = FUNCTIONS[what]
-        return reader(call, known, notes)
+        return FUNCTIONS[what](call, known, notes)
     if call["cv"] is not None:
         return cross_validation(call, known, notes)
     return fits_of(what, known, notes)
