@@ -47,6 +47,7 @@ from dpsk import (
     privacy_cost,
 )
 from dpsk.privacy.durable.terms import decimal
+from dpsk.testing import check_twins
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
@@ -335,3 +336,370 @@ def test_functions_make_the_fits_that_were_predicted(case, ledger):
     entries, sums = counted(ledger)
     assert cost.exact
     assert (entries, sums) == (cost.fits, needed(cost))
+
+
+# ------------------------------------------------------------------------------------------- what one row pays for
+
+SEEN = []
+PLACE = {value: row for row, value in enumerate(X[:, 0])}
+
+
+class Spy(DPGradientDescentClassifier):
+    """Notes which rows of X every fit sees, by their first number."""
+
+    def fit(self, X, y=None, sample_weight=None, groups=None):
+        there = np.ones(len(X), bool) if sample_weight is None else np.asarray(sample_weight) > 0
+        SEEN.append([PLACE[value] for value in np.asarray(X)[there, 0]])
+        return super().fit(X, y, sample_weight, groups)
+
+
+def spy(**parameters):
+    return Spy(**({"epsilon": 0.5, "bounds": (0, 1), "steps": 1} | parameters))
+
+
+SPIED = {
+    "one of 4": (OneVsOneClassifier(spy()), UNEVEN, 3),
+    "one of 3": (OneVsOneClassifier(spy()), THREE, 2),
+    "folds of one of 4": (CalibratedClassifierCV(OneVsOneClassifier(spy()), cv=KFold(2, shuffle=True)), UNEVEN, None),
+    "grid": (GridSearchCV(spy(), ALPHAS, cv=KFold(4)), TWO, 2 * 3 + 1),
+    "repeated": (GridSearchCV(spy(), ALPHAS, cv=RepeatedKFold(n_splits=3, n_repeats=2), refit=False), TWO, 8),
+    "stacking": (StackingClassifier(named(spy(), spy()), LogisticRegression(), cv=KFold(5)), TWO, 10),
+    "chain": (ClassifierChain(spy(), cv=KFold(3)), OUTPUTS, 3 + 2 * 2),
+    "calibrated": (CalibratedClassifierCV(spy(), cv=KFold(3), ensemble=False), TWO, 3),
+    "tuned": (TunedThresholdClassifierCV(spy(), cv=KFold(3)), TWO, 3),
+    "tuned, stratified": (TunedThresholdClassifierCV(spy(), cv=3), TWO, None),
+    "nested": (GridSearchCV(CalibratedClassifierCV(spy(), cv=KFold(3)), {"cv": [KFold(3)]}, cv=KFold(2)), TWO, 2 + 2),
+    "halving": (HalvingGridSearchCV(spy(), {"alpha": [1e-4, 1e-3, 1e-2]}, cv=KFold(2), random_state=0), TWO, 5),
+    "one of grid": (OneVsOneClassifier(GridSearchCV(spy(), ALPHAS, cv=KFold(2))), THREE, None),
+    "voting": (VotingClassifier(named(spy(), spy())), TWO, 2),
+    "rest": (OneVsRestClassifier(spy()), THREE, 3),
+}
+
+
+def trainings():
+    """Return in how many training sets each row was; no row may be there twice."""
+    assert all(len(rows) == len(set(rows)) for rows in SEEN)
+    return np.bincount([row for rows in SEEN for row in rows], minlength=N_ROWS)
+
+
+@pytest.mark.parametrize("case", SPIED, ids=str)
+def test_no_row_is_in_more_training_sets_than_it_pays_for(case):
+    estimator, y, expected = SPIED[case]
+    SEEN.clear()
+    run(clone(estimator), y)
+    cost = privacy_cost(estimator, X, y)
+    assert len(SEEN) == cost.fits or not cost.exact
+    assert trainings().max() <= cost.fits_on_a_row
+    if expected is not None:
+        assert cost.fits_on_a_row == expected
+        assert trainings().max() == expected
+
+
+@pytest.mark.parametrize("case", [name for name in FUNCTIONS if name not in ("validation, epsilon", "permutations")])
+def test_no_row_is_in_more_training_sets_of_a_function_than_it_pays_for(case):
+    function, arguments, y = FUNCTIONS[case]
+    SEEN.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        function(spy(), X, y, **arguments)
+    cost = privacy_cost(function, spy(), X, y, **arguments)
+    assert trainings().max() <= cost.fits_on_a_row <= cost.fits == len(SEEN)
+    if isinstance(arguments.get("cv"), KFold):
+        assert trainings().max() <= cost.fits_on_a_row < cost.fits
+
+
+def test_one_versus_one_reserves_all_pairs_and_a_row_pays_for_those_of_its_class():
+    cost = privacy_cost(OneVsOneClassifier(model(epsilon=0.1)), n_classes=5, delta=1 - 1e-9)
+    assert (cost.fits, cost.fits_on_a_row) == (10, 4)
+    dear = privacy_cost(OneVsOneClassifier(DPLogisticRegression(epsilon=0.1)), n_classes=5)
+    assert dear.composition == "basic"
+    assert (dear.epsilon, dear.delta) == (0.4, 4e-6)
+
+
+def test_a_person_may_be_in_every_pair():
+    cost = privacy_cost(OneVsOneClassifier(model(group_column="id")), n_classes=5)
+    assert (cost.fits, cost.fits_on_a_row, cost.unit) == (10, 10, "id")
+
+
+def test_the_sum_over_members_is_that_of_the_best_theorem():
+    one = privacy_cost(model(epsilon=0.5), n_rows=N_ROWS, n_features=4, n_classes=2)
+    assert (one.fits, one.epsilon, one.delta) == (1, pytest.approx(0.5), 1e-6)
+    four = privacy_cost(VotingClassifier(named(*[model(epsilon=0.5)] * 4)), X, TWO)
+    assert four.composition == "mu**2"
+    assert 0.5 < four.epsilon < 2.0
+    pure = privacy_cost(VotingClassifier(named(*[model(epsilon=0.5)] * 4)), X, TWO, delta=1e-12)
+    assert pure.epsilon > four.epsilon
+
+
+def test_what_x_and_y_show_is_what_may_be_told():
+    sizes = {"n_rows": N_ROWS, "n_features": N_COLUMNS, "n_classes": 3}
+    made = OneVsRestClassifier(DPLogisticRegression(epsilon=0.5))
+    assert privacy_cost(made, X, THREE) == privacy_cost(made, **sizes)
+    assert privacy_cost(made, X, THREE).composition == "mu**2"
+    assert privacy_cost(made, n_classes=3).composition == "basic"
+    assert privacy_cost(made, X.tolist(), THREE.tolist()) == privacy_cost(made, **sizes)
+    outputs = MultiOutputClassifier(model())
+    assert privacy_cost(outputs, X, OUTPUTS) == privacy_cost(outputs, X, n_classes=2, n_outputs=3)
+
+
+def test_an_earlier_name():
+    assert SearchCost is PrivacyCost
+    assert search_cost(model(), cv=3) == privacy_cost(cross_validate, model(), cv=3) == privacy_cost(model(), cv=3)
+    assert search_cost(model()) == privacy_cost(cross_validate, model())
+    assert search_cost(OneVsRestClassifier(model()), X, THREE).fits == 15
+    assert search_cost(cross_val_score, model(), cv=2).fits == 2
+    search = PrivateSearchCV(model(), ALPHAS, epsilon=2.0)
+    assert search_cost(search).fits == privacy_cost(search).fits == 1
+    assert search_cost(search).epsilon == 2.0
+
+
+# ---------------------------------------------------------------------------------------------- what is not private
+
+
+@pytest.mark.parametrize("case", SEEDED, ids=str)
+def test_members_with_seeds_are_not_private(case, tmp_path):
+    estimator, y = SEEDED[case]
+    strict = PrivacyLedger(tmp_path / "strict.db", epsilon=1e4, delta=0.5)
+    lax = PrivacyLedger(tmp_path / "lax.db", epsilon=1e4, delta=0.5, allow_nonprivate=True)
+    cost = privacy_cost(with_ledger(estimator, lax), X, y)
+    assert cost.epsilon == math.inf
+    assert "gives every member a random_state" in cost.statement()
+    run(with_ledger(estimator, lax), y)
+    history = lax.history()
+    assert (len(history), cost.needs) == (cost.fits, {"epsilon": 0.0, "delta": 0.0})
+    assert not any(spend.private for spend in history)
+    with pytest.raises(ValueError, match="would not be private"):
+        privacy_cost(with_ledger(estimator, strict), X, y)
+
+
+def test_boosting_is_not_private(tmp_path):
+    lax = PrivacyLedger(tmp_path / "lax.db", epsilon=1e4, delta=0.5, allow_nonprivate=True)
+    rows = np.column_stack([TWO, X[:, 1:]]) * 0.9
+    boosted = AdaBoostClassifier(model(epsilon=50.0, steps=20, ledger=lax), n_estimators=4, random_state=0)
+    cost = privacy_cost(boosted, rows, TWO)
+    boosted.fit(rows, TWO)
+    assert 0 < len(lax.history()) <= cost.fits == 4
+    assert not cost.exact
+    assert cost.epsilon == math.inf
+    assert not any(spend.private for spend in lax.history())
+    assert any("depend on un-noised mistakes on all the others" in leak for leak in cost.leaks)
+
+
+@pytest.mark.parametrize("rounds", [1, 3, None])
+def test_self_training_is_bounded_in_fits_but_not_private(rounds, ledger):
+    trained = SelfTrainingClassifier(
+        DPLogisticRegression(bounds=(0, 1), ledger=ledger), max_iter=rounds, threshold=0.51
+    )
+    cost = privacy_cost(trained, X, HALF_KNOWN)
+    run(trained, HALF_KNOWN)
+    assert 0 < len(ledger.history()) <= cost.fits == (N_ROWS if rounds is None else rounds + 1)
+    assert cost.epsilon == math.inf
+    assert any("whether and when the row is fitted" in leak for leak in cost.leaks)
+
+
+def test_a_row_that_is_not_labelled_decides_how_many_are_fitted():
+    """Why self-training has no bound: training sets that differ by a row that joins, without noise."""
+    sizes = []
+    for moved in (0.0, 1.0):
+        rows = np.where(np.arange(N_ROWS)[:, None] == 3, moved, X)
+        certain = FrozenEstimator(LogisticRegression(C=1e6).fit(np.array([[0.2], [0.8]]).repeat(4, 1), [0, 1]))
+        trained = SelfTrainingClassifier(certain, threshold=0.99, max_iter=1)
+        run_on = np.where(np.arange(N_ROWS) == 3, -1, TWO)
+        trained.fit(np.where(np.arange(N_ROWS)[:, None] == 3, 0.5 + 0.5 * moved, rows), run_on)
+        sizes.append(int((trained.labeled_iter_ >= 0).sum()))
+    assert sizes == [N_ROWS - 1, N_ROWS]
+
+
+def test_permuted_labels_put_a_row_into_two_training_rows():
+    """Why there is no bound: the fits of neighbours differ in two rows, and a ledger knows of one."""
+    pairs = []
+    for label in (0, 1):
+        y = np.where(np.arange(N_ROWS) == 5, label, TWO)
+        rows = X.copy()
+        rows[5] = label
+        noted = []
+
+        class Noting(DPGradientDescentClassifier):
+            def fit(self, X, y=None, sample_weight=None, groups=None, noted=noted):
+                noted.append(np.column_stack([X, y]))
+                return super().fit(X, y, sample_weight, groups)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            permutation_test_score(
+                Noting(bounds=(0, 1), steps=1), rows, y, cv=[(np.arange(N_ROWS), np.arange(9))], n_permutations=20
+            )
+        pairs.append(noted)
+    changed = [int((one != other).any(axis=1).sum()) for one, other in zip(*pairs, strict=True)]
+    assert changed[0] == 1
+    assert max(changed) == 2
+    cost = privacy_cost(permutation_test_score, model(), X, TWO, cv=KFold(2))
+    assert cost.epsilon == math.inf
+    assert cost.fits == cost.fits_on_a_row == 202
+
+
+@pytest.mark.parametrize(
+    ("estimator", "said"),
+    [
+        (
+            StackingClassifier(named(model())),
+            "final estimator of StackingClassifier, LogisticRegression, is not private",
+        ),
+        (StackingClassifier(named(frozen()), cv="prefit"), "is not private: its weights are un-noised"),
+        (CalibratedClassifierCV(model()), "calibration of CalibratedClassifierCV is not included"),
+        (TunedThresholdClassifierCV(model()), "threshold of TunedThresholdClassifierCV, and its scores"),
+        (GridSearchCV(model(), ALPHAS), "scores of GridSearchCV"),
+        (HalvingGridSearchCV(model(), ALPHAS), "scores of HalvingGridSearchCV"),
+        (RFECV(model()), "scores of RFECV"),
+        (SequentialFeatureSelector(model()), "scores of SequentialFeatureSelector"),
+        (
+            VotingClassifier(named(model(), RandomForestClassifier())),
+            "RandomForestClassifier is fitted without privacy",
+        ),
+        (OneVsOneClassifier(model()), "the number of rows of each class, count as public"),
+        (BaggingClassifier(model()), "with replacement"),
+        (make_pipeline(FunctionTransformer(), model(), memory="x"), "keeps transformed rows on disk"),
+        (SelectFromModel(model(), max_features=len), "is a function of X"),
+        (VotingClassifier(named(model(), GridSearchCV(model(), ALPHAS))), "scores of GridSearchCV"),
+    ],
+    ids=str,
+)
+def test_what_leaks_beside_the_fits_is_named(estimator, said):
+    cost = privacy_cost(estimator, X, THREE)
+    assert any(said in leak for leak in cost.leaks)
+    assert said in cost.statement()
+    assert all(leak.endswith(".") for leak in cost.leaks)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        model(), piped(model()), OneVsRestClassifier(model()), VotingClassifier(named(model(), model())),
+        FixedThresholdClassifier(model()), RFE(model()), SelectFromModel(model()), ClassifierChain(model()),
+        MultiOutputClassifier(model()), StackingClassifier(named(model()), model()),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)  # fmt: skip
+def test_where_nothing_leaks_nothing_is_named(estimator):
+    assert privacy_cost(estimator, X, THREE, n_outputs=2).leaks == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "estimator",
+    [RFE(model()), SelectFromModel(model()), VotingClassifier(named(model(), model())), OneVsRestClassifier(model()),
+     FixedThresholdClassifier(model())],
+    ids=lambda estimator: type(estimator).__name__,
+)  # fmt: skip
+def test_what_follows_from_released_weights_shows_no_row(estimator):
+    """The fitted attributes of neighbours differ by noise alone."""
+    check_twins(lambda rows, labels: clone(estimator).fit(rows, labels), X, TWO)
+
+
+# ------------------------------------------------------------------------------------------------- what is refused
+
+
+class Unheard(MetaEstimatorMixin, BaseEstimator):
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: privacy_cost(Unheard(model())), "Unheard holds a private estimator.*Known are.*StackingClassifier"),
+        (lambda: privacy_cost(VotingClassifier(named(Unheard(model()))), X, TWO), "Unheard holds"),
+        (lambda: privacy_cost(Unheard([("a", {"b": model()})])), "Unheard holds"),
+        (lambda: privacy_cost(Unheard(LogisticRegression())), "Unheard has no private estimator inside"),
+        (lambda: privacy_cost(cross_validate, LogisticRegression(), cv=3), "no private estimator inside"),
+        (lambda: privacy_cost(OneVsRestClassifier(model())), "number of classes: give n_classes, or y"),
+        (lambda: privacy_cost(MultiOutputClassifier(model())), "columns of y: give n_outputs, or y"),
+        (lambda: privacy_cost(RFE(model())), "number of columns: give n_features, or X"),
+        (lambda: privacy_cost(HalvingGridSearchCV(model(), ALPHAS), n_classes=2), "number of rows: give n_rows, or X"),
+        (
+            lambda: privacy_cost(HalvingGridSearchCV(model(), ALPHAS), n_classes=2, n_rows=9),
+            "more than the 9 there are",
+        ),
+        (lambda: privacy_cost(np.mean, model()), "which fits mean makes is not known"),
+        (lambda: privacy_cost(len, model()), "too many|no private|takes"),
+        (lambda: privacy_cost(validation_curve, model()), "needs param_name, param_range"),
+        (lambda: privacy_cost(learning_curve, model(), exploit_incremental_learning=True), "needs partial_fit"),
+        (lambda: privacy_cost(GridSearchCV(model(), ALPHAS), cv=3), "a search has its own.*cross_validate, search"),
+        (lambda: privacy_cost(DPLogisticRegression), "the class DPLogisticRegression"),
+        (lambda: privacy_cost(VotingClassifier(named(model(), model(adjacency="replace")))), "differ in adjacency"),
+        (lambda: privacy_cost(VotingClassifier(named(model(), model(group_column="a")))), "differ in the unit"),
+        (lambda: privacy_cost(make_pipeline(model(), model())), "step 'dpgradientdescentclassifier-1'.*no transform"),
+        (
+            lambda: privacy_cost(
+                HalvingRandomSearchCV(model(), {"alpha": uniform()}, n_candidates=3), n_rows=90, n_classes=2
+            ),
+            "integer random_state",
+        ),
+    ],
+)
+def test_what_is_not_known_is_an_error_that_says_what_is(call, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        call()
+
+
+def test_ledgers_that_differ_do_not_add_up(tmp_path, ledger):
+    other = PrivacyLedger(tmp_path / "other.db", epsilon=1.0, delta=1e-3)
+    with pytest.raises(ValueError, match="differ in ledger"):
+        privacy_cost(VotingClassifier(named(model(ledger=ledger), model(ledger=other))))
+
+
+def test_whether_there_is_enough_is_exact_for_nested_estimators(tmp_path):
+    nested = GridSearchCV(OneVsRestClassifier(model(epsilon=0.1)), {"estimator__steps": [1, 2]}, cv=KFold(2))
+    for limit, enough in ((1.5, True), (1.4999, False)):  # 3 * (2 * 2 + 1) fits
+        ledger = PrivacyLedger(tmp_path / f"{enough}.db", epsilon=limit, delta=1e-3)
+        assert privacy_cost(nested, X, THREE, ledger=ledger).enough is enough
+
+
+def test_a_private_search_goes_into_a_ledger_of_basic_sums_alone(tmp_path):
+    search = PrivateSearchCV(model(), ALPHAS, epsilon=2.0)
+    ledger = PrivacyLedger(tmp_path / "rho.db", epsilon=10.0, delta=1e-3, currency="rho")
+    with pytest.raises(ValueError, match="has no rho"):
+        privacy_cost(search, ledger=ledger)
+    assert privacy_cost(cross_validate, search, X, TWO, cv=KFold(4)).epsilon == 6.0
+
+
+def test_the_folds_of_a_part_are_counted_in_it():
+    outer, inner = KFold(3), KFold(4)
+    cost = privacy_cost(cross_validate, GridSearchCV(model(), ALPHAS, cv=inner), X, TWO, cv=outer)
+    assert cost.fits == 3 * (2 * 4 + 1)
+    assert cost.fits_on_a_row == 2 * (2 * 3 + 1)
+    assert cost.folds_are_public
+    cost = privacy_cost(cross_validate, GridSearchCV(model(), ALPHAS, cv=3), X, TWO, cv=outer)
+    assert not cost.folds_are_public
+    alone = privacy_cost(cross_validate, GridSearchCV(model(), ALPHAS, cv=LeaveOneOut()), X, TWO, cv=outer)
+    assert (alone.fits, alone.exact) == (3 * (2 * N_ROWS + 1), False)
+
+
+def test_ids_reach_the_fits_of_a_function_by_routing():
+    ids = np.arange(N_ROWS) // 2
+    with config_context(enable_metadata_routing=True):
+        asking = model().set_fit_request(groups=True)
+        assert privacy_cost(cross_validate, asking, X, TWO, cv=3, params={"groups": ids}).unit == "person"
+        assert privacy_cost(cross_validate, model(), X, TWO, cv=3, params={"groups": ids}).unit == "row"
+
+
+# ---------------------------------------------------------------------------------------------------- the document
+
+COSTS = Path(__file__).parents[1] / "docs" / "costs.md"
+
+
+def test_the_document_names_every_class_and_function_that_is_known():
+    text = COSTS.read_text()
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    for known in (*READERS, *fits_of_searches.FUNCTIONS):
+        assert any(f"`{known.__name__}`" in line for line in table), f"{known.__name__} is not in the table"
+
+
+@pytest.mark.slow
+def test_the_examples_of_the_document_run(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    space = {}
+    for block in re.findall(r"```python\n(.*?)```", COSTS.read_text(), re.S):
+        exec(compile(block, "costs.md", "exec"), space)
+        printed = capsys.readouterr().out.splitlines()
+        assert printed == re.findall(r"print\(.*\)  # (.*)", block)

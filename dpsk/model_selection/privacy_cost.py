@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..data import is_dask
+from ..privacy import Currency
 from ..privacy.durable.store import as_ledger
 from ..privacy.durable.terms import CURRENCIES, Amount, Terms, amount_in, epsilon_of, float_above
 from ..privacy.neighbours import Adjacency
@@ -293,15 +294,22 @@ def _guarantee(
     delta = deltas if delta is None else delta
     found = [(summed if deltas <= delta else math.inf, "basic")]
     for name, currency in CURRENCIES.items():
-        if currency is not None and delta > 0:
-            amounts = [fit.budget and amount_in(fit.budget, currency) for fit in leaves]
-            exact = [amount for amount in amounts if amount is not None]
-            if len(exact) == len(leaves):
-                parts = [[Fraction(part) for part in side] for side in zip(*exact, strict=True)]
-                main, failure = (float_above(fits.total(_looked_up(leaves, side), spared=spared)) for side in parts)
-                found.append((epsilon_of(currency, main, failure, delta), name))
+        sums = None if currency is None or delta == 0 else _sums(fits, leaves, currency, spared=spared)
+        if currency is not None and sums is not None:
+            found.append((epsilon_of(currency, *sums, delta), name))
     epsilon, name = min(found)
     return epsilon, delta, name
+
+
+def _sums(fits: Fits, leaves: Sequence[OneFit], currency: Currency, *, spared: bool) -> tuple[float, float] | None:
+    """Return the sums of amounts and of failures of all fits that see one unit; None if a budget has no amount."""
+    amounts = [None if fit.budget is None else amount_in(fit.budget, currency) for fit in leaves]
+    exact = [amount for amount in amounts if amount is not None]
+    if len(exact) < len(leaves):
+        return None
+    sides = [[Fraction(part) for part in side] for side in zip(*exact, strict=True)]
+    main, failure = (float_above(fits.total(_looked_up(leaves, side), spared=spared)) for side in sides)
+    return main, failure
 
 
 def _reserved(fits: Fits, leaves: Sequence[OneFit], terms: Terms) -> Amount:

@@ -76,7 +76,7 @@ def count_fit(
 ) -> None:
     """Count a fit that has no ledger, and tell the sum at the second, fourth, eighth and so on of its kind.
 
-    A fit that is not private does not count, and neither does one inside a private search, whose ledger is an allowance.
+    A fit that is not private does not count. One inside a private search has an allowance as its ledger.
     """
     if ledger is not None or budget is None or not private:
         return
