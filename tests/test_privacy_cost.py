@@ -3,24 +3,37 @@
 Each case runs. A ledger counts its entries and sums, and a spy notes the rows of every training set.
 """
 
+import math
+import re
 import warnings
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from scipy.stats import uniform
+from sklearn import config_context
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, StackingClassifier, VotingClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_selection import RFE, RFECV, SelectFromModel, SequentialFeatureSelector
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
     HalvingGridSearchCV,
     HalvingRandomSearchCV,
     KFold,
+    LeaveOneOut,
     RandomizedSearchCV,
     RepeatedKFold,
     ShuffleSplit,
@@ -31,21 +44,27 @@ from sklearn.model_selection import (
     cross_validate,
     learning_curve,
     permutation_test_score,
+    train_test_split,
     validation_curve,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.semi_supervised import SelfTrainingClassifier
 
 from dpsk import (
     DPGradientDescentClassifier,
+    DPLogisticRegression,
     PrivacyLedger,
     PrivateCalibration,
     PrivateSearchCV,
     PrivateThreshold,
     privacy_cost,
+    search_cost,
 )
+from dpsk.model_selection import PrivacyCost, SearchCost, fits_of_searches
+from dpsk.model_selection.fits_of import READERS
 from dpsk.privacy.durable.terms import decimal
 from dpsk.testing import check_twins
 
@@ -620,8 +639,8 @@ class Unheard(MetaEstimatorMixin, BaseEstimator):
             lambda: privacy_cost(HalvingGridSearchCV(model(), ALPHAS), n_classes=2, n_rows=9),
             "more than the 9 there are",
         ),
-        (lambda: privacy_cost(np.mean, model()), "which fits mean makes is not known"),
-        (lambda: privacy_cost(len, model()), "too many|no private|takes"),
+        (lambda: privacy_cost(train_test_split, model()), "which fits train_test_split makes is not known"),
+        (lambda: privacy_cost(len, model()), "no private estimator inside"),
         (lambda: privacy_cost(validation_curve, model()), "needs param_name, param_range"),
         (lambda: privacy_cost(learning_curve, model(), exploit_incremental_learning=True), "needs partial_fit"),
         (lambda: privacy_cost(GridSearchCV(model(), ALPHAS), cv=3), "a search has its own.*cross_validate, search"),

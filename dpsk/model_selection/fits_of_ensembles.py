@@ -97,8 +97,10 @@ def _stacking(estimator: Any, known: Known, notes: Notes) -> Fits:
     if known.columns is not None and known.classes is not None:
         scores = max(1, known.classes[1]) * len(several) * (known.outputs or 1)
         made = known.with_columns(1, scores + known.columns[1] * bool(estimator.passthrough))
-    last = fits_of(final, made, notes)
-    if not holds_private(final):
+    last: Fits = All()
+    if holds_private(final):
+        last = fits_of(final, made, notes)
+    else:
         notes.leak(
             f"The final estimator of StackingClassifier, {type(final).__name__}, is not private: its weights are "
             "un-noised facts about the rows. Give it a final_estimator of dpsk."

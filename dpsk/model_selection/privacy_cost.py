@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ..data import is_dask
-from ..privacy import Currency
 from ..privacy.durable.store import as_ledger
 from ..privacy.durable.terms import CURRENCIES, Amount, Terms, amount_in, epsilon_of, float_above
 from ..privacy.neighbours import Adjacency
@@ -119,7 +118,7 @@ def privacy_cost(
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 12.8, 12.10 and 16.3 to 16.5)
+    (docs/guarantees.md, 12.8 and 12.10; docs/guarantees.md, 16.3 to 16.5)
     Epsilon and delta cover all models together, not what ``leaks`` names. They come from sums of epsilon and delta, of
     rho (Bun & Steinke 2016) or of mu**2 (Dong, Roth & Su 2022). With k folds of ``KFold`` or ``RepeatedKFold`` k - 1
     of k fits count for a row; otherwise, and for persons, all fits count.
@@ -285,31 +284,27 @@ def _guarantee(
     fits: Fits, leaves: Sequence[OneFit], notes: Notes, delta: float | None, *, spared: bool
 ) -> tuple[float, float, str]:
     """Return epsilon, delta and the name of the theorem for all fits that see one unit."""
-    if not leaves:
-        return 0.0, 0.0 if delta is None else delta, "basic"
     if not notes.bounded or not all(fit.private for fit in leaves):
         return math.inf, 1.0 if delta is None else delta, "basic"
     stated = [[fit.stated(name) for fit in leaves] for name in ("epsilon", "delta")]
     summed, deltas = (float_above(fits.total(_looked_up(leaves, side), spared=spared)) for side in stated)
     delta = deltas if delta is None else delta
-    found = [(summed if deltas <= delta else math.inf, "basic")]
-    for name, currency in CURRENCIES.items():
-        sums = None if currency is None or delta == 0 else _sums(fits, leaves, currency, spared=spared)
-        if currency is not None and sums is not None:
-            found.append((epsilon_of(currency, *sums, delta), name))
-    epsilon, name = min(found)
+    basic = summed if deltas <= delta else math.inf
+    epsilon, name = min([(basic, "basic"), *_by_currency(fits, leaves, delta, spared=spared)])
     return epsilon, delta, name
 
 
-def _sums(fits: Fits, leaves: Sequence[OneFit], currency: Currency, *, spared: bool) -> tuple[float, float] | None:
-    """Return the sums of amounts and of failures of all fits that see one unit; None if a budget has no amount."""
-    amounts = [None if fit.budget is None else amount_in(fit.budget, currency) for fit in leaves]
-    exact = [amount for amount in amounts if amount is not None]
-    if len(exact) < len(leaves):
-        return None
-    sides = [[Fraction(part) for part in side] for side in zip(*exact, strict=True)]
-    main, failure = (float_above(fits.total(_looked_up(leaves, side), spared=spared)) for side in sides)
-    return main, failure
+def _by_currency(fits: Fits, leaves: Sequence[OneFit], delta: float, *, spared: bool) -> Iterator[tuple[float, str]]:
+    """Yield the epsilon that follows from sums in each currency in which all budgets have an amount."""
+    for name, currency in CURRENCIES.items():
+        if currency is None or delta == 0:
+            continue
+        amounts = [None if fit.budget is None else amount_in(fit.budget, currency) for fit in leaves]
+        exact = [amount for amount in amounts if amount is not None]
+        if leaves and len(exact) == len(leaves):
+            sides = [[Fraction(part) for part in side] for side in zip(*exact, strict=True)]
+            main, failure = (float_above(fits.total(_looked_up(leaves, side), spared=spared)) for side in sides)
+            yield epsilon_of(currency, main, failure, delta), name
 
 
 def _reserved(fits: Fits, leaves: Sequence[OneFit], terms: Terms) -> Amount:
