@@ -244,7 +244,7 @@ AT_MOST = {
         THREE,
     ),
     "grid of rest": (GridSearchCV(OneVsRestClassifier(model()), {"estimator__steps": [1, 2]}, cv=NEUTRAL), THREE),
-    "from RFE": (make_pipeline(SelectFromModel(model()), RFE(model())), TWO),
+    "from RFE": (make_pipeline(SelectFromModel(model(), threshold=-np.inf), RFE(model())), TWO),
 }  # fmt: skip
 
 SEEDED = {
@@ -312,10 +312,19 @@ def needed(cost):
     return [decimal(cost.needs[name]) for name in ("epsilon", "delta")]
 
 
+def some_slow(cases):
+    """Return the cases, those of many fits marked as slow."""
+
+    def many(case):
+        return "halving" in case or "grid of" in case or case in ("private search", "voting of searches", "forward")
+
+    return [pytest.param(case, marks=[pytest.mark.slow] if many(case) else []) for case in cases]
+
+
 # --------------------------------------------------------------------- what is predicted, and what a ledger counted
 
 
-@pytest.mark.parametrize("case", EXACT, ids=str)
+@pytest.mark.parametrize("case", some_slow(EXACT))
 def test_a_ledger_counts_exactly_what_was_predicted(case, ledger):
     estimator, y = EXACT[case]
     estimator = with_ledger(estimator, ledger)
@@ -330,7 +339,7 @@ def test_a_ledger_counts_exactly_what_was_predicted(case, ledger):
     assert cost.fits_on_a_row <= cost.fits
 
 
-@pytest.mark.parametrize("case", AT_MOST, ids=str)
+@pytest.mark.parametrize("case", some_slow(AT_MOST))
 def test_a_ledger_counts_at_most_what_was_predicted(case, ledger):
     estimator, y = AT_MOST[case]
     estimator = with_ledger(estimator, ledger)
