@@ -27,7 +27,14 @@ from .evaluation import (
     private_evaluation,
 )
 from .export import TRUSTED_TYPES
-from .model_selection import IndependentRows, PrivateSearchCV, private_cross_validate, private_score, search_cost
+from .model_selection import (
+    IndependentRows,
+    PrivateSearchCV,
+    privacy_cost,
+    private_cross_validate,
+    private_score,
+    search_cost,
+)
 from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 
@@ -38,6 +45,6 @@ __all__ = [
     "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
     "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",
-    "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline", "private_cross_validate",
-    "private_evaluation", "private_score", "register_onnx", "search_cost",
+    "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline", "privacy_cost",
+    "private_cross_validate", "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

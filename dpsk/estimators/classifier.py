@@ -20,6 +20,7 @@ from ..encodings.weighting import require_class_weight
 from ..mechanisms import bits_for
 from ..mechanisms.samplers import Floats
 from ..privacy.durable import require_room, set_aside, without_path
+from ..privacy.fits_so_far import count_fit
 from ..privacy.ledger import Ledger, Recorded
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
@@ -195,6 +196,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
                 self._warn((*doubts(plan, table.facts), *(() if exact else plan.weighting.doubts(table))))
+                table_of: Any = {"columns": table.facts.n_features, "names": table.facts.names, "unit": unit}
+                count_fit(ledger, plan.budget, adjacency=adjacency, private=promise["private"], **table_of)
                 with set_aside(ledger, plan.budget, **promise, asked=asked) as reserved:
                     account.door = Door(reserved, bits, adjacency) if isinstance(reserved, Ledger) else None
                     self._carry_out(plan, table, account.door or reserved, asked)

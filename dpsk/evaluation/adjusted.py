@@ -16,6 +16,7 @@ from ..estimators.blocks import by_blocks
 from ..estimators.exported import Exported
 from ..estimators.probabilities import Probabilities
 from ..mechanisms.samplers import Floats
+from ..privacy import Budget
 from ..privacy.durable import without_path
 from ..solvers.calibrated import curved
 from ..solvers.shrunk import factor
@@ -84,6 +85,10 @@ class Adjusted(Exported, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  #
             if hasattr(self.estimator, name):
                 setattr(self, name, getattr(self.estimator, name))
         return self
+
+    def budget_of_fit(self) -> Budget:
+        """Return what a fit spends on the held-out rows: public, before any data."""
+        return Budget.of(self.epsilon, 0.0)
 
     def _require_possible(self) -> None:
         """Raise ValueError for what no rows could mend."""

@@ -28,8 +28,8 @@ from ..privacy import Budget
 from ..privacy.allowance import Allowance
 from ..privacy.repetition import BestOf
 from ..privacy.units import ROW
+from .private_step import private_step
 from .score import released_successes
-from .search_cost import private_step
 from .voters import Voters
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")

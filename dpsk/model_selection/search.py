@@ -34,8 +34,8 @@ from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.report import warn_not_private
 from ..privacy.units import ROW, several, unit_of
 from ..requirements import require_part
+from .private_step import private_step
 from .runs import Outcome, Run, Space, budget_with, fit_in_front, require_free, smallest
-from .search_cost import private_step
 from .voters import FindPersons, Voters
 
 
@@ -150,6 +150,10 @@ class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin,
         _, last = run.model({})
         run.calibrated(last, smallest(run.unit))
         return budget_with(last, smallest(run.unit), last.epsilon, last.delta)
+
+    def budget_of_fit(self) -> Budget:
+        """Return the budget of the whole search: public, before any data."""
+        return self._planned()[1]
 
     def _law(self) -> Law:
         law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
