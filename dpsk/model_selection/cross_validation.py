@@ -29,8 +29,8 @@ from ..privacy.units import ROW, several, unit_of
 from ..requirements import require_name
 from .fold_data import FoldData, opened
 from .judging import correct
+from .private_step import private_step
 from .score import released_votes, require_noise, require_possible
-from .search_cost import private_step
 from .together import CrossValidationCost, cost_of, prices, require_room_for_all
 from .voters import Voters
 
