@@ -187,6 +187,13 @@ EXACT = {
         ),
         TWO,
     ),
+    "halving by epsilon, aggressive": (
+        HalvingGridSearchCV(
+            model(), {"alpha": list(np.geomspace(1e-4, 1, 9))}, resource="epsilon", max_resources=4, min_resources=2,
+            aggressive_elimination=True, cv=2,
+        ),
+        TWO,
+    ),
     "random halving": (HalvingRandomSearchCV(model(), {"alpha": [1e-4, 1e-3, 1e-2]}, cv=2, random_state=0), TWO),
     "random halving, many": (
         HalvingRandomSearchCV(model(), {"alpha": list(np.geomspace(1e-4, 1, 50))}, cv=2, refit=False), TWO
