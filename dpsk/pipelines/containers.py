@@ -211,7 +211,7 @@ pandas and Polars give a column made of such an array the type that all of its e
 def makes_frames(step: Any) -> bool:
     """Return whether ``set_output`` or the configuration of scikit-learn lets a step return frames."""
     own = getattr(step, "_sklearn_output_config", {}).get("transform")
-    return (own or get_config()["transform_output"]) != "default"
+    return bool((own or get_config()["transform_output"]) != "default")
 
 
 def private_rule(step: Any) -> Finding:
