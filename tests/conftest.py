@@ -23,7 +23,8 @@ VERSIONS = {
     "test_interrupted", "test_judging", "test_kinds", "test_mistakes", "test_not_private", "test_out_of_core",
     "test_persons", "test_persons_estimators", "test_private_search", "test_public_facts", "test_randomness",
     "test_readme", "test_rows", "test_sample_weight", "test_sampled",
-    "test_score", "test_scores", "test_search_cost", "test_second_order_estimator", "test_store", "test_stored",
+    "test_score", "test_scores", "test_search_cost", "test_second_order_estimator", "test_steps", "test_store",
+    "test_stored",
     "test_tabular_classifier", "test_twins",
 }  # fmt: skip
 

@@ -191,6 +191,40 @@ def day_texts():
     return Rows(X, {"no day": ["a day nobody knows"], "none": [None]})
 
 
+def nullable():
+    X = pd.DataFrame({"a": pd.array(range(N), dtype="Int64"), "b": pd.array(np.arange(N) / 2, dtype="Float64")})
+    return Rows(X, {"none": [pd.NA, pd.NA], "one": [pd.NA, 1.0], "huge": [10**12, 1e300]})
+
+
+def truths():
+    X = pd.DataFrame({"a": pd.array([True, False] * 20, dtype="boolean")})
+    return Rows(X, {"none": [pd.NA], "other": [True]})
+
+
+def categories():
+    colours = pd.Categorical(["red", "blue"] * 20, categories=["red", "blue", "rare"])
+    X = pd.DataFrame({"a": colours, "b": pd.Categorical(["small", "large"] * 20)})
+    return Rows(X, {"missing": [np.nan, np.nan], "rare": ["rare", "small"], "other": ["blue", "small"]})
+
+
+def strings():
+    X = pd.DataFrame({"a": ["red", "blue"] * 20, "b": ["small", "large"] * 20}).astype("string")
+    return Rows(X, {"none": [pd.NA, pd.NA], "long": ["a colour nobody knows", "small"]})
+
+
+def halves():
+    X = numbers().X.astype(np.float32)
+    return Rows(X, {"huge": [3e38] * 3, "tiny": [1e-45] * 3, "missing": [np.nan] * 3, "zeros": [0] * 3})
+
+
+def bytes_():
+    X = (np.arange(N * 3) % 50).reshape(N, 3).astype(np.uint8)
+    return Rows(X, {"huge": [255] * 3, "zeros": [0] * 3})
+
+
+TYPES = (nullable, truths, categories, strings, halves, bytes_, objects, words, gaps, sparse, frame)
+"""Rows of many types of columns."""
+
 KINDS = {
     one.__name__.replace("_", " "): one
     for one in (

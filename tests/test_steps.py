@@ -21,8 +21,8 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, PolynomialFeatures, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 from sklearn.utils import all_estimators
-from step_recipes import CONTAINERS, KNOTS, RECIPES, SCIKIT_LEARN
-from step_twins import KINDS, N, compare, compare_in_private, seen
+from step_recipes import CONTAINERS, KNOTS, RECIPES, SCIKIT_LEARN, Recipe
+from step_twins import KINDS, TYPES, N, compare, compare_in_private, seen
 
 from dpsk import DPLogisticRegression, DPTabularClassifier, PrivateSearchCV, PrivateThreshold, check_pipeline
 from dpsk.pipelines import verdict_of
@@ -162,6 +162,37 @@ def test_no_transformer_of_scikit_learn_is_safe_by_mistake(name):
     assert tried or name not in MUST_BE_TRIED
 
 
+SAFE_RECIPES = [recipe for recipe in SCIKIT_LEARN if recipe.verdict in SAFE and recipe.rows not in ("texts", "dicts")]
+MORE = [
+    "SimpleImputer(strategy='constant', missing_values=0, fill_value=1, keep_empty_features=True)",
+    "SimpleImputer(strategy='constant', missing_values=None, fill_value='z', keep_empty_features=True)",
+    "MissingIndicator(features='all', sparse=True)",
+    "OneHotEncoder(categories=[['blue', 'red', np.nan], ['large', 'small', np.nan]], handle_unknown='ignore')",
+    "OrdinalEncoder(categories=[list(range(40)), [0.0, 0.5]], handle_unknown='use_encoded_value', unknown_value=-1)",
+    "OneHotEncoder(categories=[[False, True]], handle_unknown='ignore')",
+    "FunctionTransformer(validate=True)",
+    "FunctionTransformer(np.isnan)",
+]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("rows", TYPES, ids=lambda rows: rows.__name__)
+def test_safe_steps_are_safe_on_columns_of_any_type(rows):
+    of, tried = rows(), 0
+    for recipe in [*SAFE_RECIPES, *(Recipe(code, "") for code in MORE)]:
+        for out in ("default", "pandas"):
+
+            def make(recipe=recipe, out=out):
+                step = recipe.step()
+                return step.set_output(transform=out) if hasattr(step, "set_output") else step
+
+            if verdict_of(make()).safe and seen(make, of.X, of.y).error is None:
+                assert [one for one in compare(make, of) if one[1] != "refused alone"] == [], (recipe.code, out)
+                tried += 1
+    assert tried >= 6
+
+
 def test_a_width_from_the_number_of_rows_shows_that_a_row_was_refused():
     X = np.random.default_rng(0).normal(size=(N, 120))
     widths = {GaussianRandomProjection(eps=0.99).fit(X[:n]).n_components_ for n in (N, N - 1)}
@@ -228,7 +259,7 @@ def test_a_ufunc_that_somebody_made_is_unknown():
         FunctionTransformer(np.log, kw_args={"out": np.empty(3)}),
         FunctionTransformer(np.clip, kw_args={"a_min": 0, "a_max": 1, "out": np.empty(3)}),
         FunctionTransformer(np.clip, kw_args={"a_min": "a", "a_max": 1}),
-        FunctionTransformer(np.nan_to_num, kw_args={"copy": False}),
+        FunctionTransformer(np.nan_to_num),
         FunctionTransformer(np.modf),
         FunctionTransformer(feature_names_out=lambda self, names: names),
         CountVectorizer(vocabulary=["a"], analyzer=str.split),

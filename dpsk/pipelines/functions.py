@@ -12,7 +12,6 @@ _CLIP = frozenset({"a_min", "a_max", "min", "max"})
 
 ROW_WISE: dict[str, frozenset[str]] = {
     "numpy.clip": _CLIP,
-    "numpy.nan_to_num": frozenset({"nan", "posinf", "neginf"}),
     "numpy.round": frozenset({"decimals"}),
     "numpy.around": frozenset({"decimals"}),
 }
@@ -43,6 +42,7 @@ def function_rule(step: Any) -> Finding:
         return Finding("stateless", "hands rows on as they are")
     name = public_name(func)
     if _is_ufunc(func):
+        name = func.__name__
         if kw_args:
             return Finding("unknown", f"nothing is known of {name} with {sorted(kw_args)}", "kw_args=None")
         return Finding("stateless", f"{name} treats each entry by itself")
