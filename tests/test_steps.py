@@ -268,7 +268,7 @@ def test_a_ufunc_that_somebody_made_is_unknown():
         object(),
         Normalizer,
     ],
-    ids=str,
+    ids=lambda step: type(step).__name__,
 )
 def test_where_in_doubt_it_is_unknown(step):
     assert verdict_of(step).verdict == "unknown"
