@@ -38,6 +38,7 @@ ROOMS = [
     "estimators",
     "model_selection",
     "evaluation",
+    "reports",
     "testing",
     "budget_command",
     "__main__",
