@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
 from typing import Any
 
 from ..privacy.report import round_up
 from .attacker import Attacker
+from .visible import html_text
 from .wording import percent, percent_down
 
-WIDE, HIGH = 320, 250
-LEFT, RIGHT, TOP, BOTTOM = 52, 10, 12, 42
+WIDE, HIGH = 320, 262
+LEFT, RIGHT, TOP, BOTTOM = 52, 24, 26, 42
 _BAR, _MOST = 26, 12  # height of a bar, and how many there are
-_ROOM = 150  # for labels of bars
-_LETTERS = 22
+_ROOM = 165  # for labels of bars
+_LETTERS = 20
 
 Points = Sequence[tuple[float, float]]
 
@@ -103,7 +103,7 @@ def _bar(k: int, name: str, share: float) -> str:
     y, width = k * _BAR, (WIDE - _ROOM - 50) * share
     short = name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"
     return (
-        f'<text x="{_ROOM - 6}" y="{y + 18}" text-anchor="end">{escape(short)}</text>'
+        f'<text x="{_ROOM - 6}" y="{y + 18}" text-anchor="end">{html_text(short)}</text>'
         f'<rect class="bar" x="{_ROOM}" y="{y + 5}" width="{max(width, 1):.1f}" height="{_BAR - 8}"/>'
         f'<text x="{_ROOM + max(width, 1) + 5:.1f}" y="{y + 18}">{percent(share)}</text>'
     )
@@ -135,9 +135,8 @@ def _axes(x_ticks: list[tuple[float, str]], y_ticks: list[tuple[float, str]], x_
         drawn += f'<text x="{x - 6:.1f}" y="{y + 5:.1f}" text-anchor="end">{text}</text>'
     x, y = _at(0.5, 1)
     drawn += f'<text x="{x:.1f}" y="{y + 36:.1f}" text-anchor="middle">{x_name}</text>'
-    x, y = _at(0.03, 0.06)
-    return drawn + f'<text x="{x:.1f}" y="{y:.1f}" class="name">{y_name}</text>'
+    return drawn + f'<text x="{LEFT - 6}" y="12" text-anchor="end">{y_name}</text>'
 
 
 def _svg(inside: str, alt: str, *, high: int = HIGH) -> str:
-    return f'<svg viewBox="0 0 {WIDE} {high}" role="img" aria-label="{escape(alt)}">{inside}</svg>'
+    return f'<svg viewBox="0 0 {WIDE} {high}" role="img" aria-label="{html_text(alt)}">{inside}</svg>'

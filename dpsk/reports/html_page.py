@@ -1,10 +1,10 @@
 """A page as HTML: one file, without scripts and without anything from elsewhere."""
 
+import re
 from functools import singledispatch
-from html import escape
 
 from .page import Block, Page, Paragraph, Pictures, Rows, Terms
-from .visible import visible
+from .visible import html_text
 
 
 def document_of(page: Page) -> str:
@@ -14,26 +14,21 @@ def document_of(page: Page) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
-        f"<title>{escaped(page.title)}</title>\n<style>{_DOCUMENT}</style>\n</head>\n<body>\n{fragment_of(page)}\n"
+        f"<title>{html_text(page.title)}</title>\n<style>{_DOCUMENT}</style>\n</head>\n<body>\n{fragment_of(page)}\n"
         "</body>\n</html>\n"
     )
 
 
 def fragment_of(page: Page) -> str:
     """Return the page as a part of another, such as a notebook."""
-    parts = [f'<p class="no" role="alert">{escaped(text)}</p>' for text in page.warnings]
-    parts += [f"<h1>{escaped(page.title)}</h1>", f'<p class="lead">{escaped(page.lead)}</p>']
-    parts += [f'<p class="weak">{escaped(text)}</p>' for text in page.doubts]
+    parts = [f'<p class="no" role="alert">{_inline(text)}</p>' for text in page.warnings]
+    parts += [f"<h1>{html_text(page.title)}</h1>", f'<p class="lead">{_inline(page.lead)}</p>']
+    parts += [f'<p class="weak">{_inline(text)}</p>' for text in page.doubts]
     for section in page.sections:
         inside = "\n".join(html(block) for block in section.blocks)
         parts.append(f"<section>\n<h2>{section.heading}</h2>\n{inside}\n</section>")
     body = "\n".join(parts)
     return f'<main class="dpsk-report">\n<style>{_STYLE}</style>\n{body}\n</main>'
-
-
-def escaped(text: str) -> str:
-    """Return a text in which no letter has a meaning in HTML."""
-    return escape(visible(text))
 
 
 @singledispatch
@@ -49,18 +44,18 @@ def _(block: Paragraph) -> str:
 
 @html.register
 def _(block: Terms) -> str:
-    return "<dl>" + "".join(f"<dt>{escaped(a)}</dt><dd>{_lines(b)}</dd>" for a, b in block.pairs) + "</dl>"
+    return "<dl>" + "".join(f"<dt>{_inline(a)}</dt><dd>{_lines(b)}</dd>" for a, b in block.pairs) + "</dl>"
 
 
 @html.register
 def _(block: Rows) -> str:
-    head = "".join(f'<th scope="col">{escaped(cell)}</th>' for cell in block.head)
+    head = "".join(f'<th scope="col">{_inline(cell)}</th>' for cell in block.head)
     rows = "".join(
-        f'<tr><th scope="row">{escaped(first)}</th>' + "".join(f"<td>{escaped(cell)}</td>" for cell in rest) + "</tr>"
+        f'<tr><th scope="row">{_inline(first)}</th>' + "".join(f"<td>{_inline(cell)}</td>" for cell in rest) + "</tr>"
         for first, *rest in block.rows
     )
     table = (
-        f"<table><caption>{escaped(block.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        f"<table><caption>{_inline(block.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
     return f'<div class="wide" tabindex="0">{table}</div>'
 
@@ -68,13 +63,18 @@ def _(block: Rows) -> str:
 @html.register
 def _(block: Pictures) -> str:
     figures = "".join(
-        f"<figure>{one.svg}<figcaption>{escaped(one.caption)}</figcaption></figure>" for one in block.pictures
+        f"<figure>{one.svg}<figcaption>{_inline(one.caption)}</figcaption></figure>" for one in block.pictures
     )
     return f'<div class="pictures">{figures}</div>'
 
 
+def _inline(text: str) -> str:
+    """Return a text in which numbers such as 1e-06 stay on one line."""
+    return re.sub(r"\d\S*e-\d+\S*", r'<span class="whole">\g<0></span>', html_text(text))
+
+
 def _lines(text: str) -> str:
-    return "<br>".join(escaped(line) for line in text.splitlines())
+    return "<br>".join(_inline(line) for line in text.splitlines())
 
 
 _LIGHT = (
@@ -103,6 +103,7 @@ overflow-wrap:anywhere}}
 .dpsk-report dl{{display:grid;grid-template-columns:minmax(7rem,max-content) 1fr;gap:.15rem 1rem;margin:.4rem 0}}
 .dpsk-report dt{{font-weight:600;max-width:14rem}}
 .dpsk-report dd{{margin:0}}
+.dpsk-report .whole{{white-space:nowrap}}
 .dpsk-report .wide{{overflow-x:auto}}
 .dpsk-report table{{border-collapse:collapse;font-size:.92rem;margin:.4rem 0}}
 .dpsk-report caption{{text-align:left;color:var(--soft)}}
@@ -129,6 +130,6 @@ border-bottom:1px solid var(--rule);overflow-wrap:normal;background:none;color:i
 .dpsk-report dd{{display:inline}}.dpsk-report dd::after{{content:"";display:block}}
 .dpsk-report table{{font-size:8pt;margin:.6mm 0}}.dpsk-report th,.dpsk-report td{{padding:.1mm 3mm .1mm 0}}
 .dpsk-report figure{{max-width:62mm;margin:1mm 0;break-inside:avoid}}.dpsk-report figcaption{{font-size:7.5pt}}
-.dpsk-report .pictures{{display:flex;gap:6mm}}.dpsk-report .wide{{overflow:visible}}
+.dpsk-report .pictures{{display:flex;gap:6mm}}.dpsk-report .wide{{overflow:visible;break-inside:avoid}}
 .dpsk-report .no,.dpsk-report .weak,.dpsk-report .bar{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
 """

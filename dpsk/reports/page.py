@@ -79,7 +79,7 @@ def page_of(report: dict[str, Any]) -> Page:
         sections += [
             Section("The guarantee", tuple(_guarantee(report, main))),
             Section("What it means", tuple(_meaning(report, main))),
-            Section("Where the budget went", tuple(_spent(main))),
+            Section("Where the budget went", tuple(_spent(report, main))),
         ]
     sections += [
         Section("Data and parameters", tuple(_data(report))),
@@ -95,14 +95,15 @@ def page_of(report: dict[str, Any]) -> Page:
         ]
     sections.append(Section("Record", tuple(_record(report))))
     shown = tuple(section for section in sections if section.blocks)
-    lead = _lead(main) if main is not None else "This report makes no promise of privacy."
+    lead = _lead(main, report["status"]) if main is not None else "This report makes no promise of privacy."
     return Page(report["status"], tuple(report["warnings"]), tuple(report["doubts"]), report["title"], lead, shown)
 
 
-def _lead(one: dict[str, Any]) -> str:
+def _lead(one: dict[str, Any], status: str) -> str:
     pair = f"({round_up(one['epsilon'], 4)}, {round_up(one['delta'], 3)})"
     promised = f"{pair}-differential privacy" if one["delta"] else f"pure {pair[1:].split(',')[0]}-differential privacy"
-    return f"{promised} for each {one['unit']} of the {_whose(one)}."
+    part = "" if status == "private" else "In part only: "
+    return f"{part}{promised} for each {one['unit']} of the {_whose(one)}."
 
 
 def _whose(one: dict[str, Any]) -> str:
@@ -133,6 +134,8 @@ def _number(value: float | None) -> str:
 
 
 def _meaning(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
+    if len(report["guarantees"]) > 1:
+        yield Paragraph(f"This is about the {main['about']}, and the guarantee of {main['of']}.")
     for text in wording.meaning(main, report["data"]):
         yield Paragraph(text)
     rare = f"but for a chance of {round_up(main['delta'], 3)}" if main["delta"] else "without exception"
@@ -145,7 +148,7 @@ def _meaning(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
     yield Pictures((trade_off(main), profile(main)))
 
 
-def _spent(main: dict[str, Any]) -> Iterator[Block]:
+def _spent(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
     yield Paragraph(wording.spent_words(main))
     if main["releases"]:
         yield Pictures((spending(main),))
@@ -153,17 +156,14 @@ def _spent(main: dict[str, Any]) -> Iterator[Block]:
             (one["label"], f"{one['count']}", round_up(one["cost"], 3), percent(one["share"]))
             for one in main["releases"]
         )
-        if len(rows) <= _MOST:
+        if len(rows) <= _MOST and report["ledger"] is None:  # the table of the ledger has all
             yield Rows(("release", "times", f"{main['currency']} each", "of the limit"), rows, "Releases and prices")
 
 
 def _data(report: dict[str, Any]) -> Iterator[Block]:
     data, unit = report["data"], report["guarantees"][0]["unit"]
-    counts = {
-        "Rows": data["n_rows"],
-        several(unit).capitalize(): None if unit == ROW else data["n_units"],
-        "Columns": data["n_columns"],
-    }
+    units = {} if unit == ROW else {several(unit).capitalize(): data["n_units"]}
+    counts = {"Rows": data["n_rows"], **units, "Columns": data["n_columns"]}
     pairs = [(name, f"{count}") for name, count in counts.items() if count is not None]
     kinds = dict[str, list[str]]()
     for column in data["columns"]:

@@ -136,7 +136,7 @@ class PrivacyReport:
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as JSON, and write it to ``path`` if there is one."""
-        return _written(json.dumps(self._facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n", path)
+        return _written(json.dumps(self._facts, indent=1, allow_nan=False) + "\n", path)
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the report as an HTML document, and write it to ``path`` if there is one.

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
+from ..privacy.rounding import up
 from ..privacy.units import ROW, definition, group_protected_less, several
 
 WEAK = 0.95
@@ -71,8 +72,8 @@ def doubts_of(report: dict[str, Any]) -> Iterator[str]:
         for belief in one["attacker"]:
             if belief["before"] == 0.5 and belief["mostly"] >= WEAK:
                 yield (
-                    f"WEAK: the guarantee for the {one['about']} lets an attacker who was 50 % sure of somebody's part "
-                    f"become {percent(belief['mostly'])} sure."
+                    f"WEAK: the guarantee of {one['of']} lets an attacker who was 50 % sure {_question(one)} become "
+                    f"{percent(belief['mostly'])} sure, in all but 1 of 1,000 cases."
                 )
     n = data["n_units"] or data["n_rows"]
     main = report["guarantees"][0]
@@ -88,9 +89,10 @@ def promise(one: dict[str, Any]) -> str:
     unit = one["unit"]
     words = Adjacency(one["adjacency"]).words(unit)
     one_is = "" if unit == ROW else f"The unit is {definition(unit)}. "
+    otherwise = "been another one" if one["adjacency"] == Adjacency.REPLACE else "not counted"
     return (
-        f"Whoever sees everything that was released learns almost the same as if one {unit} had not counted, or had "
-        f"been another one. {one_is}Precisely: compare two data sets, where {words}. No "
+        f"Whoever sees everything that was released learns almost the same as if one {unit} had {otherwise}. "
+        f"{one_is}Precisely: compare two data sets, where {words}. No "
         "outcome has much more probability under one than under the other. Released are the model, its predictions for "
         "any input, and this report."
     )
@@ -99,7 +101,7 @@ def promise(one: dict[str, Any]) -> str:
 def meaning(one: dict[str, Any], data: dict[str, Any]) -> Iterator[str]:
     """Yield what the numbers of a guarantee mean."""
     epsilon, delta, unit = one["epsilon"], one["delta"], one["unit"]
-    factor = round_up(math.exp(epsilon) * (1 + 1e-12), 3) if epsilon < 700 else "more than 1e300"
+    factor = f"{float(round_up(up(math.exp(epsilon)), 3)):,.15g}" if epsilon < 30 else "an unlimited factor"
     more = f", and adds at most delta = {round_up(delta, 3)} to it" if delta else ""
     yield (
         f"Epsilon = {round_up(epsilon, 4)}: taking part multiplies the probability of anything that can be seen by "
@@ -114,8 +116,10 @@ def meaning(one: dict[str, Any], data: dict[str, Any]) -> Iterator[str]:
                 f" Of delta, {round_up(one['discovery'], 3)} is for the discovery of values: with at most this chance "
                 f"a value that one {unit} alone has appears in what was released."
             )
-        yield f"Delta has to be tiny: a method that shows all of one given {unit} with this chance would keep the promise."
-            f"{beside}{found}"
+        yield (
+            f"Delta has to be tiny: a method that shows all of one given {unit} with this chance would keep the "
+            f"promise.{beside}{found}"
+        )
     even = next(belief for belief in one["attacker"] if belief["before"] == 0.5)
     what = _question(one)
     yield (
@@ -175,7 +179,7 @@ def public_words(report: dict[str, Any]) -> str:
     counted = "rows" if unit == ROW else f"rows and of {several(unit)}"
     return (
         f"Public by decision, and not protected: the number of {counted}, the names and kinds of columns, the set of "
-        "labels (not how often each occurs), and every parameter in this list."
+        "labels (not how often each occurs), and every parameter."
     )
 
 
@@ -203,8 +207,8 @@ def limits(report: dict[str, Any]) -> list[dict[str, str]]:
     unit = one["unit"]
     found = {
         "What is true of everybody": (
-            f"The model shows patterns, and these may tell about a person who is not in the data at all. That "
-            f"somebody's {several(unit)} were collected is not hidden where the list of those asked is known."
+            "The model shows patterns, and these may tell about a person who is not in the data at all. And that "
+            "somebody was asked to take part is not hidden from those who know the list of all who were asked."
         ),
         "Groups": groups(one) + " Families and other groups who resemble each other count as groups.",
         "Other releases": (
