@@ -46,40 +46,40 @@ class Attacker:
         return cls(tuple((one, min(1.0, delta_at(one))) for one in sorted(epsilons)))
 
     @cached_property
-    def _lines(self) -> tuple[Floats, Floats]:
-        """Slopes and heights of the lines ``height - slope * false alarms`` of which the least misses are the largest.
+    def _hull(self) -> tuple[Floats, Floats]:
+        """The lowest convex curve of delta by factor e^epsilon, from 0 to the factor from where on it stays.
 
-        A guarantee and its mirror image are a line each. Of all, those stay that are the largest somewhere: the upper
-        hull of the points (slope, height).
+        Points with a factor below 1 are those of the pair in the other order.
         """
-        points = [(0.0, 0.0)]
+        points = [(0.0, 1.0)]
         for epsilon, delta in self.profile:
-            points += [(math.exp(epsilon), 1 - delta), (math.exp(-epsilon), math.exp(-epsilon) * (1 - delta))]
+            if epsilon <= LARGEST:
+                less = math.exp(-epsilon)
+                points += [(math.exp(epsilon), delta), (less, 1 - less * (1 - delta))]
         hull: list[tuple[float, float]] = []
         for x, y in sorted(points):
             while len(hull) > 1:
                 (x0, y0), (x1, y1) = hull[-2:]
-                if (x1 - x0) * (y - y0) < (y1 - y0) * (x - x0):
+                if (x1 - x0) * (y - y0) > (y1 - y0) * (x - x0):
                     break
                 hull.pop()
             hull.append((x, y))
-        slopes, heights = np.array(hull).T
-        kept = int(heights.argmax()) + 1
-        return slopes[:kept], heights[:kept]
+        factors, deltas = np.array(hull).T
+        kept = int(deltas.argmin()) + 1
+        return factors[:kept], deltas[:kept]
 
     @cached_property
     def trade_off(self) -> Floats:
         """The corners of the curve of least misses (second column) by false alarms (first column)."""
-        slopes, heights = self._lines
-        alarms = np.append(np.diff(heights) / np.diff(slopes), 0.0)  # where each line meets the next
-        corners = np.column_stack([alarms, heights - slopes * alarms])[::-1]
+        factors, deltas = self._hull
+        alarms = np.append(-np.diff(deltas) / np.diff(factors), 0.0)  # where the line of each factor meets the next
+        corners = np.column_stack([alarms, 1 - deltas - factors * alarms])[::-1]
         inside: Floats = np.clip(corners, 0.0, 1.0)
         return inside
 
     def delta(self, epsilon: float) -> float:
         """Return the least delta at another epsilon that follows from the profile."""
-        slopes, heights = self._lines
-        return min(1.0, up(1 - float(np.interp(math.exp(min(epsilon, LARGEST)), slopes, heights))))
+        return min(1.0, up(float(np.interp(math.exp(min(epsilon, LARGEST)), *self._hull))))
 
     def right(self, before: float) -> float:
         """Return how often a guess is right at most, if the unit counts with the probability ``before``."""
