@@ -307,6 +307,12 @@ def test_weak_promises_are_called_weak(table):
     assert any("more than 1 in 600 rows" in doubt for doubt in doubts)
 
 
+@pytest.mark.parametrize(("epsilon", "weak"), [(2.9, False), (3.0, True)])
+def test_an_evaluation_may_be_weak(model, table, epsilon, weak):
+    doubts = PrivacyReport(model, evaluation=private_score(model, *table, epsilon=epsilon)).to_dict()["doubts"]
+    assert any("the evaluation lets" in doubt and "95.3 % sure" in doubt for doubt in doubts) is weak
+
+
 # ---------------------------------------------------------------------------------------------- refusals
 
 
@@ -465,10 +471,11 @@ def test_twins_differ_in_noise_alone(Estimator):
     y = np.where(X[:, 0] > rng.uniform(size=400), "ill", "healthy")
 
     def action(X, y):
-        fitted = Estimator(0.5, 1e-4).fit(X, y)
-        judged = private_evaluation(fitted, X, y, epsilon=0.5)
+        ledger = PrivacyLedger("all.db", epsilon=3.0, delta=1e-3)
+        fitted = Estimator(0.5, 1e-4, ledger=ledger).fit(X, y)
+        judged = private_evaluation(fitted, X, y, epsilon=0.5, ledger=ledger)
         report = PrivacyReport(fitted, n_rows=len(y), evaluation=judged, date="today")
-        return report.to_dict(), report.to_html()
+        return report.to_dict(), report.to_html(), PrivacyReport(ledger, date="today").to_dict()
 
     check_twins(action, X, y)
 

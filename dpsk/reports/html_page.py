@@ -28,7 +28,7 @@ def fragment_of(page: Page) -> str:
         inside = "\n".join(html(block) for block in section.blocks)
         parts.append(f"<section>\n<h2>{section.heading}</h2>\n{inside}\n</section>")
     body = "\n".join(parts)
-    return f'<main class="dpsk-report">\n<style>{_STYLE}</style>\n{body}\n</main>'
+    return f'<article class="dpsk-report">\n<style>{_STYLE}</style>\n{body}\n</article>'
 
 
 @singledispatch

@@ -99,11 +99,13 @@ def page_of(report: dict[str, Any]) -> Page:
     return Page(report["status"], tuple(report["warnings"]), tuple(report["doubts"]), report["title"], lead, shown)
 
 
+_BEFORE = {"partly private": "In part only: ", "not private": "In part only: ", "no model": "What was released keeps "}
+
+
 def _lead(one: dict[str, Any], status: str) -> str:
     pair = f"({round_up(one['epsilon'], 4)}, {round_up(one['delta'], 3)})"
     promised = f"{pair}-differential privacy" if one["delta"] else f"pure {pair[1:].split(',')[0]}-differential privacy"
-    part = "" if status == "private" else "In part only: "
-    return f"{part}{promised} for each {one['unit']} of the {_whose(one)}."
+    return f"{_BEFORE.get(status, '')}{promised} for each {one['unit']} of the {_whose(one)}."
 
 
 def _whose(one: dict[str, Any]) -> str:

@@ -75,6 +75,10 @@ def doubts_of(report: dict[str, Any]) -> Iterator[str]:
                     f"WEAK: the guarantee of {one['of']} lets an attacker who was 50 % sure {_question(one)} become "
                     f"{percent(belief['mostly'])} sure, in all but 1 of 1,000 cases."
                 )
+    judged = report["evaluation"]
+    if judged is not None and judged["epsilon"] and judged["epsilon"] >= math.log(WEAK / (1 - WEAK)):
+        sure = percent(up(1 / (1 + math.exp(-judged["epsilon"]))))
+        yield f"WEAK: the evaluation lets an attacker who was 50 % sure {_question(judged)} become {sure} sure."
     n = data["n_units"] or data["n_rows"]
     main = report["guarantees"][0]
     if n and main["delta"] and main["delta"] * n > 1:
@@ -93,9 +97,14 @@ def promise(one: dict[str, Any]) -> str:
     return (
         f"Whoever sees everything that was released learns almost the same as if one {unit} had {otherwise}. "
         f"{one_is}Precisely: compare two data sets, where {words}. No "
-        "outcome has much more probability under one than under the other. Released are the model, its predictions for "
-        "any input, and this report."
+        f"outcome has much more probability under one than under the other. Released {_released(one)}, and this report."
     )
+
+
+def _released(one: dict[str, Any]) -> str:
+    if one["about"] == "everything recorded":
+        return "is all that the recorded fits and scores returned"
+    return "are the model, its predictions for any input"
 
 
 def meaning(one: dict[str, Any], data: dict[str, Any]) -> Iterator[str]:
