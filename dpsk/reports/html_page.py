@@ -65,7 +65,8 @@ def _(block: Pictures) -> str:
     figures = "".join(
         f"<figure>{one.svg}<figcaption>{_inline(one.caption)}</figcaption></figure>" for one in block.pictures
     )
-    return f'<div class="pictures">{figures}</div>'
+    alone = " alone" if len(block.pictures) == 1 else ""
+    return f'<div class="pictures{alone}">{figures}</div>'
 
 
 def _inline(text: str) -> str:
@@ -111,6 +112,8 @@ overflow-wrap:anywhere}}
 border-bottom:1px solid var(--rule);overflow-wrap:normal;background:none;color:inherit}}
 .dpsk-report thead th{{font-weight:600}}
 .dpsk-report .pictures{{display:grid;grid-template-columns:repeat(auto-fit,minmax(17rem,1fr));gap:1rem}}
+.dpsk-report .pictures.alone{{float:left;width:24rem;max-width:100%;margin-right:2rem}}
+.dpsk-report section{{clear:both}}
 .dpsk-report figure{{margin:.4rem 0;max-width:26rem}}
 .dpsk-report figcaption{{font-size:.88rem;color:var(--soft)}}
 .dpsk-report svg{{width:100%;height:auto;display:block}}
@@ -118,9 +121,10 @@ border-bottom:1px solid var(--rule);overflow-wrap:normal;background:none;color:i
 .dpsk-report svg polyline{{fill:none;stroke-width:2}}
 .dpsk-report .axis{{stroke:var(--soft)}}
 .dpsk-report .here{{stroke:var(--here);stroke-width:3!important}}
-.dpsk-report .alone{{stroke:var(--other);stroke-dasharray:7 4}}
+.dpsk-report polyline.alone{{stroke:var(--other);stroke-dasharray:7 4}}
 .dpsk-report .perfect{{stroke:var(--soft);stroke-dasharray:2 4}}
 .dpsk-report .bar,.dpsk-report .mark{{fill:var(--here)}}
+@media(max-width:44rem){{.dpsk-report .pictures.alone{{float:none}}}}
 @media(max-width:34rem){{.dpsk-report dl{{display:block}}.dpsk-report dd{{margin-bottom:.4rem}}}}
 @media print{{.dpsk-report{{{_LIGHT}font-size:8.3pt;line-height:1.3}}
 .dpsk-report h1{{font-size:14pt}}.dpsk-report .lead{{font-size:10pt}}
@@ -130,6 +134,7 @@ border-bottom:1px solid var(--rule);overflow-wrap:normal;background:none;color:i
 .dpsk-report dd{{display:inline}}.dpsk-report dd::after{{content:"";display:block}}
 .dpsk-report table{{font-size:8pt;margin:.6mm 0}}.dpsk-report th,.dpsk-report td{{padding:.1mm 3mm .1mm 0}}
 .dpsk-report figure{{max-width:62mm;margin:1mm 0;break-inside:avoid}}.dpsk-report figcaption{{font-size:7.5pt}}
-.dpsk-report .pictures{{display:flex;gap:6mm}}.dpsk-report .wide{{overflow:visible;break-inside:avoid}}
+.dpsk-report .pictures{{display:flex;gap:6mm}}
+.dpsk-report .pictures.alone{{width:62mm}}.dpsk-report .wide{{overflow:visible;break-inside:avoid}}
 .dpsk-report .no,.dpsk-report .weak,.dpsk-report .bar{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
 """

@@ -206,6 +206,11 @@ def trust() -> list[tuple[str, str]]:
             "differential privacy); the source of random bits of the operating system; dpsk, scikit-learn, "
             "NumPy, SciPy and Python.",
         ),
+        (
+            "Grounds",
+            "every step has a theorem, with its proof and tests that check it numerically, in the documents of dpsk. "
+            "Noise is drawn exactly, on a grid of whole numbers, so rounding reveals nothing.",
+        ),
         ("Not against", "whoever can read the raw data, the memory of the process, or its temporary files."),
     ]
 
