@@ -35,7 +35,7 @@ from dpsk.reports.attacker import Attacker
 from dpsk.reports.drawings import profile, spending, trade_off
 from dpsk.reports.html_page import _DARK, _LIGHT
 from dpsk.reports.markdown_page import escaped
-from dpsk.reports.wording import percent, percent_down
+from dpsk.reports.wording import percent, percent_down, round_down
 from dpsk.testing import check_twins
 
 PAGE = Path(__file__).parents[1] / "docs" / "report.md"
@@ -141,6 +141,7 @@ def test_percentages_are_rounded_against_the_fit():
     assert percent(0.695) == "69.5 %"
     assert percent(math.nextafter(0.5, 1)) == "50.1 %"
     assert percent_down(0.4529) == "45.2 %"
+    assert [round_down(left, 3) for left in (0.12399, 2.0, 0.0, 1.9999e-7)] == ["0.123", "2", "0", "1.99e-07"]
 
 
 # ---------------------------------------------------------------------------------------------- what is said

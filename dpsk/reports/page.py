@@ -208,7 +208,7 @@ def _ledger(report: dict[str, Any]) -> Iterator[Block]:
     ledger = report["ledger"]
     if ledger is None:
         return
-    left = " and ".join(f"{name} {value:.6g}" for name, value in ledger["left"].items())
+    left = " and ".join(f"{name} {wording.round_down(value, 6)}" for name, value in ledger["left"].items())
     pairs = [("Identity", ledger["identity"] or "none"), ("Kept in", ledger["currency"]), ("Left", left)]
     if ledger["disjoint"]:
         pairs.append(

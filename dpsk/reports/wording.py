@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from decimal import ROUND_FLOOR, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -24,6 +25,14 @@ def percent(part: float) -> str:
 def percent_down(part: float) -> str:
     """Return a part in per cent, rounded down to a tenth: what is left is never made more than it is."""
     return f"{math.floor(Fraction(part) * 1000) / 10:g} %"
+
+
+def round_down(value: float, digits: int) -> str:
+    """Return what is left with this many significant digits, never more than it is."""
+    if not value > 0:
+        return f"{value:g}"
+    exact = Decimal(repr(value))
+    return f"{float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - digits + 1), ROUND_FLOOR)):.{digits}g}"
 
 
 def title_of(about: dict[str, Any]) -> str:
@@ -110,11 +119,13 @@ def _released(one: dict[str, Any]) -> str:
 def meaning(one: dict[str, Any], data: dict[str, Any]) -> Iterator[str]:
     """Yield what the numbers of a guarantee mean."""
     epsilon, delta, unit = one["epsilon"], one["delta"], one["unit"]
-    factor = f"{float(round_up(up(math.exp(epsilon)), 3)):,.15g}" if epsilon < 30 else "an unlimited factor"
+    limit = "hardly has a limit"
+    if epsilon < 30:
+        limit = f"is at most {float(round_up(up(math.exp(epsilon)), 3)):,.15g}"
     more = f", and adds at most delta = {round_up(delta, 3)} to it" if delta else ""
     yield (
         f"Epsilon = {round_up(epsilon, 4)}: taking part multiplies the probability of anything that can be seen by "
-        f"at most {factor}{more}. Smaller is safer; 0 would say that nothing was learned."
+        f"a factor that {limit}{more}. Smaller is safer; 0 would say that nothing was learned."
     )
     if delta:
         n = data["n_units"] or data["n_rows"]
