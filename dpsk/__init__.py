@@ -37,14 +37,15 @@ from .model_selection import (
 )
 from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
+from .reports import PrivacyReport
 
 __all__ = [
     "DPAGDSVC", "TRUSTED_TYPES", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression",
     "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier",
     "DPSecondOrderClassifier", "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError",
     "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
-    "OutputPerturbationSVC", "PrivacyLedger", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
-    "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",
-    "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline", "privacy_cost",
-    "private_cross_validate", "private_evaluation", "private_score", "register_onnx", "search_cost",
+    "OutputPerturbationSVC", "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration",
+    "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay",
+    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline",
+    "privacy_cost", "private_cross_validate", "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

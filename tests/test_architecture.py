@@ -40,6 +40,7 @@ ROOMS = [
     "pipelines",
     "model_selection",
     "evaluation",
+    "reports",
     "testing",
     "budget_command",
     "__main__",

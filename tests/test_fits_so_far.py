@@ -91,7 +91,7 @@ def test_the_unit_is_named(notices):
 
 
 def test_what_is_in_a_ledger_or_not_private_does_not_count(notices, tmp_path):
-    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3, currency="basic")
     for _ in range(2):
         model(ledger=ledger).fit(X, Y)
         model(random_state=0).fit(X, Y)

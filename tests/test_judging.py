@@ -525,3 +525,11 @@ def test_text_for_numbers_is_refused_whatever_pandas_calls_it(kind, tmp_path):
             LogisticRegression().fit([[0.0], [1.0]], [0, 1]), np.zeros((40, 1)), y, epsilon=1.0, ledger=ledger
         )
     assert ledger.remaining()["epsilon"] == 1.0
+
+
+def test_a_function_made_a_ufunc_may_remember_rows():
+    """np.frompyfunc makes a real ufunc of any function."""
+    seen = []
+    remembers = np.frompyfunc(lambda x: seen.append(x) or len(seen), 1, 1)
+    assert not judges_rows_alone(FunctionTransformer(remembers))
+    assert judges_rows_alone(FunctionTransformer(np.log1p))

@@ -28,6 +28,7 @@ from ..estimators.classifier import PrivateClassifier
 from ..estimators.grouping import without_ids
 from ..estimators.validation import columns_of, require_numbers
 from ..pipelines import PrivatePipeline
+from ..pipelines.functions import is_ufunc
 from ..pipelines.in_front import OF_THE_USER, accepted, n_rows_of, rows_of, silence
 from .independent_rows import IndependentRows
 
@@ -281,9 +282,7 @@ def judges_rows_alone(estimator: Any) -> bool:
         return predicts_as_dpsk(estimator)
     if type(estimator) is preprocessing.FunctionTransformer:
         # a ufunc gives an entry the same bits wherever it stands in an array
-        func = estimator.func
-        of_entries = isinstance(func, np.ufunc) and func.nin == 1 and func.signature is None
-        return func is None or (of_entries and not estimator.kw_args)
+        return estimator.func is None or (is_ufunc(estimator.func) and not estimator.kw_args)
     parts = _parts(estimator)
     if parts is not None:
         return all(map(judges_rows_alone, parts))

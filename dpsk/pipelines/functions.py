@@ -41,7 +41,7 @@ def function_rule(step: Any) -> Finding:
     if func is None:
         return Finding("stateless", "hands rows on as they are")
     name = public_name(func)
-    if _is_ufunc(func):
+    if is_ufunc(func):
         name = func.__name__
         if kw_args:
             return Finding("unknown", f"nothing is known of {name} with {sorted(kw_args)}", "kw_args=None")
@@ -57,7 +57,7 @@ def function_rule(step: Any) -> Finding:
     return Finding("unknown", "a function sees all rows at once, and may take a mean of them", _SAY + VOUCH)
 
 
-def _is_ufunc(func: Any) -> bool:
+def is_ufunc(func: Any) -> bool:
     """Return whether a function is one of the ufuncs of NumPy or SciPy with one input and one output.
 
     ``np.frompyfunc`` makes a ufunc of any function, which may remember what it has seen.
