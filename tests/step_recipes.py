@@ -67,9 +67,10 @@ def namespace(package):
         sklearn.calibration, cluster, compose, cross_decomposition, decomposition, discriminant_analysis, ensemble,
         feature_extraction, feature_extraction.text, feature_selection, impute, isotonic, kernel_approximation,
         linear_model, manifold, model_selection, multiclass, neighbors, neural_network, pipeline, preprocessing,
-        random_projection, svm, dpsk,
+        random_projection, svm,
     ):  # fmt: skip
         names |= {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
+    names = {name: getattr(dpsk, name) for name in dpsk.__all__} | names
     names |= {
         "np": np,
         "KNOTS": KNOTS,

@@ -105,6 +105,7 @@ def test_the_list_holds_what_files_need_and_nothing_else(tmp_path):
     """A missing class makes a file unreadable; one too many would be trusted for nothing."""
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     steps = [DPLogisticRegression(ledger=ledger), IndependentRows(model_of("exact")), tabular_of_all()]
+    steps.append(PrivatePipeline([("model", DPLogisticRegression())]))
     needed = set()
     for model in [*map(made, [*MODELS, *TABLES, *OTHERS, *OTHER_TABLES]), *steps]:
         needed |= set(skops.get_untrusted_types(data=skops.dumps(model)))

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline
+from sklearn.pipeline import make_pipeline as make_plain_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
@@ -27,6 +28,7 @@ from dpsk import (
     PrivateSearchCV,
     PrivateThreshold,
     make_pipeline,
+    privacy_cost,
     private_evaluation,
     private_score,
 )
@@ -387,3 +389,44 @@ def test_a_refused_row_moves_no_bit_of_another_one():
     others = np.delete(np.arange(301), [0, 150])
     assert (plain[others] == twin[others]).all()
     assert not twin[[0, 150]].any()
+
+
+def test_it_is_taken_away_as_plain_scikit_learn_and_as_onnx():
+    X, y = numbers()
+    model = make_pipeline(FunctionTransformer(np.sqrt), linear(random_state=None)).fit(X, y)
+    plain_one = model.to_sklearn()
+    assert type(plain_one) is Pipeline
+    assert "dpsk" not in {type(step).__module__.split(".")[0] for _, step in plain_one.steps}
+    assert (plain_one.predict(X) == model.predict(X)).all()
+    assert np.abs(plain_one.predict_proba(X) - model.predict_proba(X)).max() < 1e-12
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("skl2onnx")
+    frame, labels = table()
+    mixed = make_pipeline(encoding(), linear(random_state=None)).fit(frame, labels)
+    for fitted, rows in ((make_pipeline(Normalizer(), linear(random_state=None)).fit(X, y), X), (mixed, frame)):
+        graph = fitted.to_onnx(rows[:1])
+        session = runtime.InferenceSession(graph.SerializeToString())
+        inputs = {"X": rows}
+        if rows is frame:
+            inputs = {name: rows[[name]].to_numpy() for name in rows}
+        said, probabilities = session.run(None, inputs)
+        assert (said == fitted.predict(rows)).all()
+        assert np.abs(probabilities - fitted.predict_proba(rows)).max() < 1e-5
+        assert "differential privacy" in {one.key: one.value for one in graph.metadata_props}["privacy"]
+
+
+def test_its_cost_is_that_of_its_last_step(tmp_path):
+    X, y = numbers()
+    ledger = PrivacyLedger(tmp_path / "p.db", epsilon=30.0, delta=1e-4, currency="basic")
+    pipeline = make_pipeline(FunctionTransformer(np.sqrt), linear(random_state=None, ledger=ledger))
+    cost = privacy_cost(cross_validate, pipeline, X, y, cv=3)
+    cross_validate(pipeline, X, y, cv=3)
+    assert cost.fits == len(ledger.history()) == 3
+    assert cost.needs["epsilon"] == pytest.approx(30.0 - ledger.remaining()["epsilon"])
+
+
+def test_what_a_plain_pipeline_leaks_beside_its_fits_is_named():
+    X, y = numbers()
+    cost = privacy_cost(make_plain_pipeline(StandardScaler(), linear(random_state=None)), X, y)
+    assert any("StandardScaler learns the mean" in leak for leak in cost.leaks)
+    assert not privacy_cost(make_pipeline(FunctionTransformer(np.sqrt), linear(random_state=None)), X, y).leaks

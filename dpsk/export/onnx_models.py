@@ -44,7 +44,21 @@ def onnx_of(model: Any, **options: Any) -> Any:
     register([type(model)])
     outputs = [("label", None), ("probabilities" if _has_probabilities(of) else "scores", None)]
     settings = {"initial_types": _inputs(of), "final_types": outputs, "options": {id(model): {"zipmap": False}}}
-    made = skl2onnx.to_onnx(model, **{**settings, **options})
+    return _with_statement(skl2onnx.to_onnx(model, **{**settings, **options}), of)
+
+
+def onnx_of_pipeline(pipeline: Pipeline, X: Any, **options: Any) -> Any:
+    """Return a fitted pipeline as a model of ONNX whose inputs are like X."""
+    skl2onnx = require_skl2onnx()
+    check_is_fitted(pipeline)
+    last = unwrapped(pipeline.steps[-1][1])
+    of = described(last)
+    register([type(last)])
+    plain = Pipeline([*pipeline.steps[:-1], (pipeline.steps[-1][0], last)])
+    return _with_statement(skl2onnx.to_onnx(plain, X, **{"options": {id(last): {"zipmap": False}}, **options}), of)
+
+
+def _with_statement(made: Any, of: Description) -> Any:
     entry = made.metadata_props.add()
     entry.key, entry.value = "privacy", of.statement
     made.doc_string = f"{of.estimator} of dpsk. {of.statement}"

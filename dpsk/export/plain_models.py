@@ -5,7 +5,6 @@ Each step is a class of scikit-learn with public attributes, or a function of Nu
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -35,9 +34,7 @@ def plain(model: Any) -> Any:
     model = unwrapped(model)
     if isinstance(model, Pipeline):
         steps = [(name, _step(step)) for name, step in model.steps[:-1]]
-        taken = copy.copy(model)
-        taken.steps = [*steps, (model.steps[-1][0], plain(model.steps[-1][1]))]
-        return taken
+        return Pipeline([*steps, (model.steps[-1][0], plain(model.steps[-1][1]))], memory=model.memory)
     if not _of_dpsk(model):
         return model
     if hasattr(model, "threshold_"):

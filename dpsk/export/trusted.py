@@ -20,6 +20,7 @@ _CLASSES = {
     "evaluation.evidence": ["Estimate"],
     "model_selection.independent_rows": ["IndependentRows"],
     "model_selection.search": ["PrivateSearchCV"],
+    "pipelines.private_pipeline": ["PrivatePipeline"],
     "privacy.currencies": ["GaussianDP", "PureDP", "RenyiDP", "ZCDP"],
     "privacy.discovery": ["Discovery"],
     "privacy.durable.store": ["PrivacyLedger"],

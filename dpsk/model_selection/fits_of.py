@@ -23,6 +23,7 @@ from sklearn.model_selection import (
 
 from ..data import Facts, Unknown, schema_of
 from ..estimators.classifier import PrivateClassifier
+from ..pipelines import check_pipeline
 from ..privacy.units import ROW, unit_of
 from .fit_sums import All, Fits, OneFit, Times, promising
 
@@ -126,6 +127,10 @@ def fits_of(estimator: Any, known: Known, notes: Notes) -> Fits:
             notes.leak(
                 f"{type(estimator).__name__} is fitted without privacy: what it learns are un-noised facts about rows."
             )
+        else:
+            for found in check_pipeline(estimator).refused:
+                if found.verdict != "unknown":
+                    notes.leak(f"The step {found.kind} {found.why}.")
         return All()
     reader = READERS.get(type(estimator))
     if reader is None:

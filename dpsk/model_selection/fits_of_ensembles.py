@@ -20,6 +20,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.semi_supervised import SelfTrainingClassifier
 
+from ..pipelines import PrivatePipeline
 from .fit_sums import All, Fits, Times
 from .fits_of import Known, Notes, fits_of, folds_of, holds_private, inner, members, reads, seeded
 
@@ -162,7 +163,7 @@ def _self_training(estimator: Any, known: Known, notes: Notes) -> Fits:
 # ------------------------------------------------------------------------------- pipelines and fitted estimators
 
 
-@reads(Pipeline)
+@reads(Pipeline, PrivatePipeline)
 def _pipeline(estimator: Any, known: Known, notes: Notes) -> Fits:
     *front, (_, last) = estimator.steps
     for name, step in front:

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..data import Chunks, is_dask
 from ..estimators.classifier import PrivateClassifier
+from ..export.onnx_models import onnx_of_pipeline
+from ..export.plain_models import plain
 from ..privacy import PrivacyLedger, PrivacySpent
 from ..privacy.durable import as_ledger
 from .check import PipelineCheck, check_pipeline
@@ -152,6 +154,23 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
             f" The steps in front of the model ({', '.join(front)}) learn nothing from rows and treat each by itself."
         )
         return text + (f" For {', '.join(vouched)} that was vouched for, not checked." if vouched else "")
+
+    def to_sklearn(self) -> Pipeline:
+        """Return a plain pipeline of scikit-learn that predicts the same: it works where dpsk is not installed."""
+        made: Pipeline = plain(self)
+        return made
+
+    def to_onnx(self, X: Any, **options: Any) -> Any:
+        """Return the pipeline as a model of ONNX, if skl2onnx knows its other steps.
+
+        Parameters
+        ----------
+        X : array-like
+            A row or more, made up if you like: the names and types of its columns become those of the inputs.
+        **options
+            Those of ``skl2onnx.to_onnx``.
+        """
+        return onnx_of_pipeline(self, X, **options)
 
     def _seen(self, X: Any) -> Any:
         check_is_fitted(self)
