@@ -25,6 +25,7 @@ from dpsk import (
     DPTabularClassifier,
     IndependentRows,
     PrivacyLedger,
+    PrivatePipeline,
     PrivateSearchCV,
     PrivateThreshold,
 )
