@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import textwrap
 from typing import Any
 
@@ -129,6 +130,11 @@ def create(options: argparse.Namespace) -> tuple[PrivacyLedger, str]:
     """Make a ledger; return it with the advice about its currency; raise ValueError or LedgerError if it cannot be."""
     given = {name: value for name, value in vars(options).items() if name in CREATION}
     chosen = options.currency is not None
+    if os.path.lexists(options.file):
+        raise ValueError(
+            f"{options.file!r} exists, and nothing was created. To see what it holds: python -m dpsk budget show "
+            f"{options.file}"
+        )
     ledger = PrivacyLedger(options.file, create=True, **given | {"currency": options.currency or "basic"})
     return ledger, "" if chosen else advice(ledger.terms())
 

@@ -44,7 +44,7 @@ def test_the_second_fit_tells_the_sum_and_then_every_doubling(notices):
         model(epsilon=0.1).fit(X, Y)
         said += [fit] * (len(notices()) - len(said))
     assert said == [2, 4, 8]
-    assert notices()[2].startswith("8 fits of this process were on tables with 3 columns and without a ledger.")
+    assert notices()[2].startswith("dpsk: 8 fits of this process were on tables with 3 columns and without a ledger.")
     assert "about the same rows, their guarantees add up to epsilon 0.8, delta 8e-06." in notices()[2]
 
 
@@ -151,7 +151,7 @@ def test_threads_count_together(notices):
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(int(said.split()[0]) for said in notices()) == [2**k for k in range(1, 12)]
+    assert sorted(int(said.split()[1]) for said in notices()) == [2**k for k in range(1, 12)]
 
 
 def test_a_pickle_carries_no_count(notices):

@@ -9,9 +9,13 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.feature_selection import RFE
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, cross_val_score, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as make_plain_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
@@ -19,9 +23,11 @@ from sklearn.random_projection import GaussianRandomProjection
 
 from dpsk import (
     BudgetExhausted,
+    Categories,
     Chunks,
     DPLogisticRegression,
     DPTabularClassifier,
+    Number,
     OutputPerturbationLogisticRegression,
     PrivacyLedger,
     PrivatePipeline,
@@ -428,5 +434,57 @@ def test_its_cost_is_that_of_its_last_step(tmp_path):
 def test_what_a_plain_pipeline_leaks_beside_its_fits_is_named():
     X, y = numbers()
     cost = privacy_cost(make_plain_pipeline(StandardScaler(), linear(random_state=None)), X, y)
-    assert any("StandardScaler learns the mean" in leak for leak in cost.leaks)
+    assert any("StandardScaler keeps the exact mean" in leak for leak in cost.leaks)
     assert not privacy_cost(make_pipeline(FunctionTransformer(np.sqrt), linear(random_state=None)), X, y).leaks
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        make_plain_pipeline(StandardScaler(), linear(random_state=None)),
+        GridSearchCV(linear(random_state=None), {"alpha": [1e-3, 1e-2]}),
+        GridSearchCV(make_plain_pipeline(StandardScaler(), linear(random_state=None)), {}),
+        OneVsRestClassifier(linear(random_state=None)),
+        CalibratedClassifierCV(linear(random_state=None)),
+        RFE(linear(random_state=None)),
+        FixedThresholdClassifier(linear(random_state=None)),
+    ],
+    ids=lambda last: type(last).__name__,
+)
+@pytest.mark.parametrize("front", [[], [FunctionTransformer(np.log1p)]], ids=["alone", "behind a step"])
+def test_nothing_that_nobody_pays_for_hides_in_the_last_step(last, front):
+    with pytest.raises(ValueError, match=f"the last step of a PrivatePipeline is.* {type(last).__name__} is none"):
+        make_pipeline(*front, clone(last)).fit(*numbers())
+
+
+def test_a_search_at_the_end_or_around_it_refuses_learning_steps_too():
+    X, y = numbers()
+    inner = make_plain_pipeline(StandardScaler(), linear(random_state=None))
+    space = {"dplogisticregression__alpha": [1e-3, 1e-2]}
+    with pytest.raises(ValueError, match="standardscaler"):
+        make_pipeline(PrivateSearchCV(inner, space, epsilon=4.0)).fit(X, y)
+    around = PrivateSearchCV(make_pipeline(StandardScaler(), linear(random_state=None)), space, epsilon=4.0)
+    with pytest.raises(ValueError, match="standardscaler"):
+        around.fit(X, y)
+
+
+def test_nobody_can_vouch_for_what_is_known_to_learn():
+    X, y = numbers()
+    scaler = StandardScaler()
+    with pytest.raises(ValueError, match="standardscaler"):
+        make_pipeline(scaler, linear(), public=[scaler]).fit(X, y)
+    inside = ColumnTransformer([("scale", StandardScaler(), [0, 1])], sparse_threshold=0)
+    with pytest.raises(ValueError, match="columntransformer > scale"):
+        make_pipeline(inside, linear(), public=["columntransformer"]).fit(X, y)
+    frozen = FrozenEstimator(StandardScaler().fit(numbers(seed=5)[0]))  # on public rows
+    model = make_pipeline(frozen, linear(bounds=None), public=["frozenestimator"]).fit(X, y)
+    assert model[0].mean_ is frozen.estimator.mean_
+
+
+def test_objects_in_front_of_a_model_of_raw_tables_are_declared():
+    frame, y = table()
+    columns = ColumnTransformer([("both", "passthrough", ["age", "kind"])], sparse_threshold=0)
+    with pytest.raises(ValueError, match=r"array of objects.* columns=\{0"):
+        make_pipeline(columns, DPTabularClassifier(epsilon=8.0)).fit(frame, y)
+    declared = DPTabularClassifier(epsilon=8.0, columns={0: Number(0, 1), 1: Categories(KINDS)})
+    assert make_pipeline(columns, declared).fit(frame, y).predict(frame).shape == y.shape

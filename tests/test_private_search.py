@@ -791,5 +791,5 @@ def test_a_step_that_is_known_to_learn_is_a_doubt():
     X, y = load_breast_cancer(return_X_y=True)
     pipeline = make_pipeline(StandardScaler(), DPLogisticRegression())
     search = PrivateSearchCV(pipeline, {"dplogisticregression__alpha": [1e-3, 1e-2]}, epsilon=4.0)
-    with pytest.warns(UserWarning, match=r"standardscaler \(StandardScaler\) learns the mean"):
+    with pytest.warns(UserWarning, match=r"standardscaler \(StandardScaler\) keeps the exact mean"):
         search.fit(X, y)

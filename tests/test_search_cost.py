@@ -154,7 +154,7 @@ def test_sampled_fits_add_up_as_they_are():
     assert (cost.epsilon, cost.delta, cost.composition) == (0.9, 9e-6, "basic")
     nothing = search_cost(GridSearchCV(DPSGDClassifier(epsilon=0.1), {"steps": [50, 100]}, cv=KFold(5)), delta=1e-6)
     assert nothing.epsilon == math.inf
-    assert "No (epsilon, delta) at delta = 1e-06" in nothing.statement()
+    assert "Nothing is guaranteed for them together (epsilon is infinite)" in nothing.statement()
 
 
 def test_candidates_with_budgets_of_their_own():
@@ -192,7 +192,7 @@ def test_the_seed_of_a_search_gives_the_candidates_it_will_try(cancer):
 def test_what_is_not_private_has_no_epsilon(parameters):
     cost = search_cost(GridSearchCV(DPLogisticRegression(**parameters), ALPHAS))
     assert cost.epsilon == math.inf
-    assert "No (epsilon, delta)" in cost.statement()
+    assert "Nothing is guaranteed for them together" in cost.statement()
 
 
 # ---------------------------------------------------------------------------------------------------- the ledger
@@ -324,7 +324,11 @@ def test_the_statement_says_what_it_takes_for_granted():
 def test_the_unit_is_that_of_the_fits(tmp_path):
     cost = search_cost(GridSearchCV(DPLogisticRegression(group_column="patient"), ALPHAS, cv=3))
     assert cost.unit == "patient"
-    for part in ("see any one patient", Adjacency.ZERO_OUT.words("patient"), "numbers of patients and of rows in each"):
+    for part in (
+        "any one patient is seen by",
+        Adjacency.ZERO_OUT.words("patient"),
+        "numbers of patients and of rows in each",
+    ):
         assert part in cost.statement()
     assert search_cost(DPLogisticRegression()).unit == "row"
     assert "patient" not in search_cost(DPLogisticRegression()).statement()

@@ -70,10 +70,12 @@ class PrivacyCost:
     def statement(self) -> str:
         """Return the cost in words, and what the cost does not include."""
         fits = f"{self.fits} fit{'s' * (self.fits != 1)}"
-        said = [f"{fits if self.exact else 'At most ' + fits}, of which {self.fits_on_a_row} see any one {self.unit}."]
+        most = "" if self.exact else "At most "
+        said = [f"{most}{fits}; any one {self.unit} is seen by {self.fits_on_a_row} of them."]
         if self.epsilon == math.inf:
             said.append(
-                f"No (epsilon, delta) at delta = {self.delta:g} covers them: a fit is not private, or delta is small."
+                "Nothing is guaranteed for them together (epsilon is infinite): a fit is not private, or delta = "
+                f"{self.delta:g} is too small."
             )
         else:
             said.append(

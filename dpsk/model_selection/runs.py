@@ -23,6 +23,7 @@ from ..estimators.plan import budget_of_plan, plan_of, with_parameters_of
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
+from ..pipelines import PrivatePipeline
 from ..pipelines.in_front import rows_of, transformed
 from ..privacy import Budget
 from ..privacy.allowance import Allowance
@@ -177,7 +178,10 @@ class Run:
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
-        budget_with(self.model(parameters)[1], smallest(self.unit), *self.start)
+        model, last = self.model(parameters)
+        if isinstance(model, PrivatePipeline):
+            model.in_front().require()
+        budget_with(last, smallest(self.unit), *self.start)
 
     def require(self, space: Space, facts: Facts, classes: Any) -> None:
         """Raise ValueError if some parameters cannot be fitted to these classes, or for persons.

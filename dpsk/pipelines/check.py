@@ -51,7 +51,9 @@ class PipelineCheck:
         """Raise ValueError if a step is refused, with the private way for each."""
         if self.refused:
             lines = [f"  {one.name} ({one.kind}) {one.why}. Instead: {one.instead}" for one in self.refused]
-            raise ValueError("\n".join(["steps of the pipeline show more of the rows than was paid for:", *lines]))
+            raise ValueError(
+                "\n".join(["these steps of the pipeline show private rows without noise, so it is refused:", *lines])
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain data."""
@@ -81,7 +83,8 @@ def check_pipeline(pipeline: Any, *, public: Collection[Any] = ()) -> PipelineCh
     public : collection of str and estimators
         Steps that you vouch for, by name (``"onehot"``, or ``"columns > cat > onehot"`` where several have it) or
         themselves: their fit keeps nothing of private rows but the names and types of columns, and they make of each
-        row a function of this row alone. To vouch for a container is to vouch for all its parts.
+        row a function of this row alone. To vouch for a container is to vouch for all its parts. A step that is known
+        to learn stays refused: fit it to public rows, and put it into a FrozenEstimator.
 
     Returns
     -------
@@ -115,7 +118,8 @@ class _Vouched:
 
     def __init__(self, pipeline: Any, public: Collection[Any]) -> None:
         if isinstance(public, str) or not isinstance(public, Collection):
-            raise ValueError(f"public={public!r} must be a list of names or steps, such as public=['onehot']")
+            shown = [public] if isinstance(public, str) else ["onehot"]
+            raise ValueError(f"public={public!r} must be a list of names or steps, such as public={shown}")
         paths = {_BETWEEN.join(path): step for path, step in _all_steps(pipeline, ())}
         self._objects = [step for step in public if not isinstance(step, str)]
         self._paths = {path for path, step in paths.items() if any(step is one for one in self._objects)}
@@ -136,9 +140,8 @@ def _found(name: str, paths: Mapping[str, Any]) -> str:
         return name
     ends = [path for path in paths if path.endswith(_BETWEEN + name)]
     if len(ends) != 1:
-        raise ValueError(
-            f"public names {name!r}, which is the name of {len(ends)} steps: it must be one of {sorted(paths)}"
-        )
+        count = f"the name of {len(ends)} steps" if ends else "no name of a step"
+        raise ValueError(f"public names {name!r}, which is {count}: it must be one of {sorted(paths)}")
     return ends[0]
 
 
@@ -152,8 +155,10 @@ def _verdicts(step: Any, path: tuple[str, ...], vouched: _Vouched) -> Iterator[V
     """Yield the verdicts of a step and its parts: of a container by itself only if it does more than hand on rows."""
     own = verdict_of(step, _BETWEEN.join(path))
     if (path or (type(step).__name__,), step) in vouched:
+        frozen = own.kind == "FrozenEstimator"  # it is not fitted again, so what it has learned may be public
+        known = [] if frozen else [one for one in _verdicts(step, path, _Vouched(step, ())) if one.verdict == "learns"]
         why = "you vouch for it" + ("" if own.safe else f"; without your word: {own.why}")
-        yield Verdict(own.name, own.kind, "vouched for", why, "")
+        yield from known or [Verdict(own.name, own.kind, "vouched for", why, "")]
         return
     parts = parts_of(step)
     if not parts or own.verdict not in ("stateless", "public settings"):

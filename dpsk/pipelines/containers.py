@@ -60,7 +60,7 @@ def _column_rule(step: Any) -> Finding:
     if step.sparse_threshold != 0 and not all(_is_word(part, "drop") or always_dense(part) for part in parts):
         return Finding(
             "mixes rows",
-            "decides by how many entries of all rows are zero whether its output is sparse",
+            "counts the zeros of all rows to decide whether its output is sparse",
             "sparse_threshold=0",
         )
     return _COLUMNS(step)

@@ -54,7 +54,7 @@ def function_rule(step: Any) -> Finding:
         return Finding("public settings", f"{name} treats each entry by itself")
     if name in MIXING:
         return Finding("mixes rows", f"{name} makes of a row what follows from all rows", _SAY.rstrip("; "))
-    return Finding("unknown", "a function sees all rows at once, and may take a mean of them", _SAY + VOUCH)
+    return Finding("unknown", "calls a function, which sees all rows at once and may take a mean of them", _SAY + VOUCH)
 
 
 def is_ufunc(func: Any) -> bool:

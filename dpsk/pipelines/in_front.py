@@ -20,8 +20,9 @@ from ..estimators.validation import require_numbers
 OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
 NO_ROW_IS_ACCEPTED = (
-    "the steps in front of the private estimator refuse every row, or make no finite numbers of it. Fit them to a few "
-    "rows of your own making to see why"
+    "the steps in front of the private estimator refuse every row, or make no finite numbers of it: a column is "
+    "missing or is text, or a step fails. To see why, run pipeline[:-1].fit_transform(rows) on a few rows that you "
+    "invent"
 )
 
 Step: TypeAlias = Callable[[Any, Any], Any]
@@ -102,6 +103,8 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
         kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
         empty = np.ones(n, dtype=bool)
         empty[kept] = False
+        if not found and like is None:
+            raise EveryRowRefused(NO_ROW_IS_ACCEPTED)
         if numbers and _has_gaps(rows_of(X, np.flatnonzero(empty))):
             raise ValueError(
                 "Input X contains NaN or infinity that no step in front of the estimator fills. Drop such rows, or "
@@ -111,10 +114,8 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
             # products of matrices may be rounded in another way where rows are fewer, so another row fills each gap
             place = np.where(empty, kept[0], np.arange(n))
             made = step(rows_of(X, place), _labels(y, place))
-        elif like is not None:
-            made = rows_of(like, np.zeros(n, dtype=np.intp))
         else:
-            raise EveryRowRefused(NO_ROW_IS_ACCEPTED)
+            made = rows_of(like, np.zeros(n, dtype=np.intp))
         if numbers:
             require_numbers(made)  # as if no row had been refused
         return _emptied(made, empty, numbers=numbers)

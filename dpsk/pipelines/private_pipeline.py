@@ -103,7 +103,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         self._validate_steps()
         name, last = self.steps[-1]
         model = private_model(last)
-        self._in_front().require()
+        self.in_front().require()
         given = {"sample_weight": sample_weight, "groups": groups} | _for_last(name, params)
         given = {key: value for key, value in given.items() if value is not None}
         if len(self.steps) == 1:
@@ -111,7 +111,9 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
             return self
         _require_suitable(model, last, X)
         front = clone(self[:-1])
-        last.fit(seen_in_fit(front, X, y, numbers=model.columns is None), y, **given)
+        seen = seen_in_fit(front, X, y, numbers=model.columns is None)
+        _require_types(model, seen)
+        last.fit(seen, y, **given)
         self.steps[:-1] = front.steps
         return self
 
@@ -119,10 +121,20 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         """Return what is known of each step: :func:`~dpsk.check_pipeline` of this pipeline."""
         return check_pipeline(self, public=self.public)
 
-    def _in_front(self) -> PipelineCheck:
-        """Return what is known of the steps in front. The last one says of itself whether it is private."""
-        last = self.steps[-1][0]
-        return PipelineCheck(tuple(one for one in self.check().verdicts if one.name.partition(" > ")[0] != last))
+    def in_front(self) -> PipelineCheck:
+        """Return what is known of the steps in front, those inside of a search at the end included.
+
+        The last step says of itself whether it is private.
+        """
+        name, last = self.steps[-1]
+        searched = f"{name} > estimator > "  # steps of a pipeline inside of a search
+        shown = [
+            one
+            for one in self.check().verdicts
+            if one.name.partition(" > ")[0] != name
+            or (hasattr(last, "param_distributions") and one.name.startswith(searched))
+        ]
+        return PipelineCheck(tuple(shown))
 
     def __getitem__(self, ind: Any) -> Any:
         """Return one step, or a part of the pipeline: a private one if it has the last step."""
@@ -149,7 +161,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         text, front = self.privacy_spent_.statement(), [name for name, _ in self.steps[:-1]]
         if not front:
             return text
-        vouched = [found.name for found in self._in_front().verdicts if found.verdict == "vouched for"]
+        vouched = [found.name for found in self.in_front().verdicts if found.verdict == "vouched for"]
         text += (
             f" The steps in front of the model ({', '.join(front)}) learn nothing from rows and treat each by itself."
         )
@@ -232,16 +244,21 @@ def make_pipeline(*steps: Any, public: Collection[Any] = ()) -> PrivatePipeline:
 
 
 def private_model(last: Any) -> PrivateClassifier:
-    """Return the classifier of dpsk at the end of a pipeline, which may be inside of a search or the like."""
-    model = last
-    while not isinstance(model, PrivateClassifier) and hasattr(model, "estimator"):
+    """Return the classifier of dpsk at the end of a pipeline, or inside of dpsk's own search or adjustment there.
+
+    Raises ValueError for any other last step: nothing pays for what it learns, or nobody adds up its fits.
+    """
+    model = last.estimator if hasattr(last, "budget_of_fit") else last
+    while hasattr(last, "budget_of_fit") and not isinstance(model, PrivateClassifier) and hasattr(model, "estimator"):
         model = model.estimator
-    if isinstance(model, Pipeline):
-        return private_model(model.steps[-1][1])
+    while hasattr(last, "budget_of_fit") and isinstance(model, Pipeline):
+        model = model.steps[-1][1]
     if not isinstance(model, PrivateClassifier):
         raise ValueError(
-            f"the last step of a PrivatePipeline is a classifier of dpsk, and {type(last).__name__} is none: end with "
-            "DPLogisticRegression, or DPTabularClassifier for text and numbers as they are"
+            "the last step of a PrivatePipeline is a classifier of dpsk, PrivateSearchCV, PrivateThreshold or "
+            f"PrivateCalibration, and {type(last).__name__} is none of these. Give a pipeline its steps one by one; "
+            "end with DPLogisticRegression, or with DPTabularClassifier for text and numbers as they are; put "
+            "meta-estimators around the PrivatePipeline"
         )
     return model
 
@@ -258,6 +275,16 @@ def _require_suitable(model: PrivateClassifier, last: Any, X: Any) -> None:
         raise ValueError(
             f"X is a {type(X).__name__}, whose columns have no types: give a pipeline of {type(model).__name__} a "
             "DataFrame or an array"
+        )
+
+
+def _require_types(model: PrivateClassifier, seen: Any) -> None:
+    """Raise ValueError for an array of objects in front of a model of raw tables whose columns nobody has declared."""
+    if getattr(getattr(seen, "dtype", None), "kind", "") == "O" and isinstance(model.columns, str):
+        raise ValueError(
+            "the steps in front return an array of objects, whose columns have no types, so all of them would be read "
+            "as categories. Declare them by position, columns={0: Number(0, 20), 1: Categories()}, or give "
+            f"{type(model).__name__} the table as it is"
         )
 
 

@@ -24,7 +24,7 @@ def _no(parameter: str, otherwise: str, instead: str) -> Need:
 
 
 _PUBLIC_CATEGORIES = (
-    Need("categories", is_given, "learns which categories occur, one that a single row has among them", _CODES),
+    Need("categories", is_given, "keeps the list of categories: one that only a single row has is in it", _CODES),
     _no(
         "min_frequency", "counts the rows of each category", "leave min_frequency out, and merge categories beforehand"
     ),
@@ -96,7 +96,7 @@ SAFE_WITH: dict[str, Rule] = {
             Need(
                 "handle_unknown",
                 is_("ignore", "infrequent_if_exist"),
-                "refuses all rows for one with an unknown category, or warns of it, and names it",
+                "is stopped by one row with an unknown category, or warns of it, and names the category",
                 "handle_unknown='ignore'",
                 "mixes rows",
             ),
@@ -117,7 +117,7 @@ SAFE_WITH: dict[str, Rule] = {
             Need(
                 "handle_unknown",
                 is_("use_encoded_value"),
-                "refuses all rows for one with an unknown category, and names it",
+                "is stopped by one row with an unknown category, and names the category",
                 "handle_unknown='use_encoded_value', unknown_value=-1",
                 "mixes rows",
             ),
@@ -229,7 +229,7 @@ def _all(package: str, names: str, what: str, instead: str) -> dict[str, Rule]:
 
 LEARNING: dict[str, Rule] = {
     "sklearn.preprocessing.StandardScaler": learns(
-        "learns the mean and the variance of each column, and even without them how many values are missing", _SCALE
+        "keeps the exact mean and variance of each column, and without them still how many values are missing", _SCALE
     ),
     **_all("preprocessing", "MinMaxScaler", "learns the least and the largest value of each column", _SCALE),
     **_all("preprocessing", "MaxAbsScaler", "learns the largest value of each column", _SCALE),

@@ -47,7 +47,7 @@ def verdict_of(step: Any, name: str = "") -> Verdict:
     >>> from sklearn.preprocessing import OneHotEncoder
     >>> from dpsk.pipelines import verdict_of
     >>> verdict_of(OneHotEncoder()).why
-    'learns which categories occur, one that a single row has among them'
+    'keeps the list of categories: one that only a single row has is in it'
     >>> verdict_of(OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")).verdict
     'public settings'
     """

@@ -85,8 +85,8 @@ def count_fit(
     if fits == 1 or fits & (fits - 1):
         return
     _LOGGER.warning(
-        "%d fits of this process were on tables with %s%d columns and without a ledger. If they are about the same %s, "
-        "their guarantees add up to epsilon %g, delta %g. A PrivacyLedger keeps count (ledger=...). "
+        "dpsk: %d fits of this process were on tables with %s%d columns and without a ledger. If they are about the "
+        "same %s, their guarantees add up to epsilon %g, delta %g. A PrivacyLedger keeps count (ledger=...). "
         'logging.getLogger("dpsk").setLevel("ERROR") switches this notice off.',
         fits,
         "" if names is None else "these ",

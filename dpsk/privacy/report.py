@@ -17,6 +17,9 @@ from .repetition import BestOf
 from .rounding import above
 from .units import ROW, as_unit, definition, group_protected_less, several
 
+STEPS_AND_TIMING = "Nothing is promised about preprocessing steps that learned from the data, nor about timing. "
+"""What a statement says of steps in front of a model, of which a fit knows nothing."""
+
 
 class NotPrivateWarning(UserWarning):
     """A fit is not private: it has no noise, or its noise comes from a seed."""
@@ -175,8 +178,7 @@ class PrivacySpent:
             f"sets are neighbours when {self._neighbours()}. Treated as public, and not protected: {self._public()}, "
             f"and every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
             f"{self._groups()}{self._weights()}"
-            "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
-            "the same data, such as a model selection, add to it."
+            f"{STEPS_AND_TIMING}Other fits on the same data, such as a model selection, add to it."
         )
 
     def _of_held_out(self) -> str:

@@ -12,7 +12,9 @@ from .ledger_file import LedgerError, reading, writing
 from .ledger_rows import identify, identity
 from .whereabouts import located, portable, remember
 
-_SAY_WHERE = "say where the ledger is, set_params(ledger=PrivacyLedger(path))"
+_SAY_WHERE = (
+    "say where the ledger is, set_params(ledger=PrivacyLedger(path)), or set_params(<step>__ledger=...) of a pipeline"
+)
 
 
 class Handle:

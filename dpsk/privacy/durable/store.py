@@ -293,7 +293,10 @@ class PrivacyLedger(Handle):
         if of not in (None, self._identity):
             raise ValueError(f"this {type(fit).__name__} was recorded in the ledger {of}, not in {self._identity}")
         if not found:
-            raise ValueError(f"the ledger {self.path!r} has no entry {wanted!r}: was an older copy of it put back?")
+            raise ValueError(
+                f"the ledger {self.path!r} has no entry {wanted!r}. `python -m dpsk budget show` prints the ids. If "
+                "this is one of them, an older copy of the file may have been put back"
+            )
         return found[0]
 
     def to_dict(self) -> dict[str, Any]:
