@@ -383,7 +383,7 @@ def test_vouching_for_nothing_is_refused(public):
 
 def test_a_name_of_two_steps_is_not_enough():
     twice = Pipeline(
-        [("a", Pipeline([("x", FunctionTransformer(half))])), ("b", Pipeline([("x", FunctionTransformer(half))]))]
+        [("a", Pipeline([("x", FunctionTransformer(lambda X: X / 2))])), ("b", Pipeline([("x", FunctionTransformer(lambda X: X / 2))]))]
     )
     with pytest.raises(ValueError, match="2 steps"):
         check_pipeline(twice, public=["x"])
