@@ -9,9 +9,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
@@ -244,6 +247,20 @@ def test_a_learning_step_is_refused_before_data_are_touched(tmp_path):
     assert ledger.history() == []
     with pytest.raises(NotFittedError):
         pipeline.predict(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("last", [
+    lambda: Pipeline([("scale", StandardScaler()), ("model", linear())]),
+    lambda: GridSearchCV(linear(), {"alpha": [0.1, 1.0]}),
+    lambda: CalibratedClassifierCV(linear()),
+    lambda: OneVsRestClassifier(linear()),
+    lambda: BaggingClassifier(linear()),
+], ids=["pipeline", "grid", "calibrated", "one-vs-rest", "bagging"])  # fmt: skip
+@pytest.mark.parametrize("front", [[], [("log", FunctionTransformer(np.log1p))]], ids=["alone", "behind a step"])
+def test_what_other_libraries_wrap_around_a_private_classifier_is_no_last_step(last, front):
+    X, y = numbers(60)
+    with pytest.raises(ValueError, match="last step of a PrivatePipeline"):
+        PrivatePipeline([*front, ("last", last())]).fit(X, y)
 
 
 def test_a_pipeline_ends_in_a_private_classifier():

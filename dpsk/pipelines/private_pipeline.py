@@ -213,11 +213,14 @@ def make_pipeline(*steps: Any, public: Collection[Any] = ()) -> PrivatePipeline:
 
 
 def private_model(last: Any) -> PrivateClassifier:
-    """Return the classifier of dpsk at the end of a pipeline, which may be inside of a search or the like."""
-    model = last
-    while not isinstance(model, PrivateClassifier) and hasattr(model, "estimator"):
-        model = model.estimator
-    if isinstance(model, Pipeline):
+    """Return the classifier of dpsk at the end of a pipeline, which may be inside of a search of dpsk or the like.
+
+    What other libraries wrap around it (searches by exact scores, calibrations, pipelines) may learn from rows itself.
+    """
+    model, within = last, False
+    while not isinstance(model, PrivateClassifier) and hasattr(model, "estimator") and _of_dpsk(model):
+        model, within = model.estimator, True
+    if isinstance(model, PrivatePipeline) or (within and isinstance(model, Pipeline)):
         return private_model(model.steps[-1][1])
     if not isinstance(model, PrivateClassifier):
         raise ValueError(
@@ -225,6 +228,10 @@ def private_model(last: Any) -> PrivateClassifier:
             "DPLogisticRegression, or DPTabularClassifier for text and numbers as they are"
         )
     return model
+
+
+def _of_dpsk(model: Any) -> bool:
+    return type(model).__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def _require_suitable(model: PrivateClassifier, last: Any, X: Any) -> None:
