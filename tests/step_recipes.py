@@ -190,7 +190,7 @@ SCIKIT_LEARN = [
     Recipe("PolynomialCountSketch(n_components=8)", S),
     Recipe("SkewedChi2Sampler(n_components=8)", S),
     Recipe("AdditiveChi2Sampler()", U),
-    Recipe("FeatureHasher(n_features=8)", S, "dicts"),
+    Recipe("FeatureHasher(n_features=8)", P, "dicts"),
     Recipe("DictVectorizer()", L, "dicts"),
     Recipe("HashingVectorizer(n_features=8)", P, "texts"),
     Recipe("CountVectorizer()", L, "texts"),
