@@ -4,6 +4,7 @@ import json
 import math
 import re
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import dask.array as da
@@ -19,8 +20,8 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold, cross_validate
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Binarizer, FunctionTransformer
+from sklearn.pipeline import make_pipeline as make_plain_pipeline
+from sklearn.preprocessing import Binarizer, FunctionTransformer, StandardScaler
 
 from dpsk import (
     BudgetExhausted,
@@ -33,6 +34,7 @@ from dpsk import (
     Number,
     PrivacyLedger,
     PrivateSearchCV,
+    make_pipeline,
     private_cross_validate,
 )
 from dpsk.data.persons import keys_of
@@ -149,13 +151,23 @@ def test_raw_tables(tmp_path):
     assert bits_of(memmap) == bits_of(array)
 
 
-def test_pipelines_get_rows_in_memory():
+def test_pipelines_are_private_ones_wherever_rows_are():
     model = make_pipeline(FunctionTransformer(np.sqrt), Binarizer(threshold=0.5), QUICK)
     ledger_free = private_cross_validate(model, X, TWO, epsilon=1.0, cv=3, groups=IDS)
     assert ledger_free.unit == "person"
-    assert [type(model).__name__ for model in ledger_free.models] == ["Pipeline"] * 3
-    with pytest.raises(ValueError, match="steps of scikit-learn do not take"):
-        private_cross_validate(model, Chunks(Untouchable), epsilon=1.0)
+    assert [type(model).__name__ for model in ledger_free.models] == ["PrivatePipeline"] * 3
+    ends = np.linspace(0, N, 5).astype(int)
+    chunks = Chunks(lambda: ((X[a:b], TWO[a:b]) for a, b in pairwise(ends)))
+    inside, outside = (
+        private_cross_validate(model, *data, epsilon=1.0, cv=3, random_state=0) for data in ((X, TWO), (chunks, None))
+    )
+    assert inside.accuracy == outside.accuracy
+    assert (inside.models[0][-1].coef_ == outside.models[0][-1].coef_).all()
+    plain = make_plain_pipeline(FunctionTransformer(np.sqrt), QUICK)
+    with pytest.raises(ValueError, match=r"give a pipeline of dpsk\.make_pipeline"):
+        private_cross_validate(plain, Untouchable(), TWO, epsilon=1.0)
+    with pytest.raises(ValueError, match="standardscaler"):
+        private_cross_validate(make_pipeline(StandardScaler(), QUICK), Untouchable(), TWO, epsilon=1.0)
 
 
 def test_the_parameters_of_the_models_are_those_of_the_one_given():

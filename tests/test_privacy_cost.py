@@ -244,6 +244,12 @@ AT_MOST = {
     "forward, auto": (SequentialFeatureSelector(model(), tol=1e-3, cv=2), TWO),
     "backward, tolerance": (SequentialFeatureSelector(model(), tol=-1.0, direction="backward", cv=2), TWO),
     "columns": (make_pipeline(ColumnTransformer([("a", SelectFromModel(model()), [0, 1])]), model()), TWO),
+    "other columns": (
+        make_pipeline(
+            ColumnTransformer([("a", SelectFromModel(model()), [0, 1])], remainder=SelectFromModel(model())), model()
+        ),
+        TWO,
+    ),
     "grid of both": (
         GridSearchCV(
             VotingClassifier(named(model(), OneVsRestClassifier(model()))), {"m0": ["drop", model()]}, cv=NEUTRAL

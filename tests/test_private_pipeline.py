@@ -1,6 +1,7 @@
 """PrivatePipeline: what its last step sees, wherever the rows lie, and that nothing else leaves it."""
 
 import pickle
+import threading
 import warnings
 from itertools import pairwise
 
@@ -11,14 +12,16 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, cross_val_score, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.pipeline import make_pipeline as make_plain_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, SplineTransformer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from dpsk import (
@@ -33,13 +36,14 @@ from dpsk import (
     PrivatePipeline,
     PrivateSearchCV,
     PrivateThreshold,
+    check_pipeline,
     make_pipeline,
     privacy_cost,
     private_evaluation,
     private_score,
 )
 from dpsk.model_selection.judging import judges_rows_alone
-from dpsk.pipelines.in_front import transformed
+from dpsk.pipelines.in_front import silence, transformed
 from dpsk.testing import check_twins
 
 KINDS = ["a", "b", "c"]
@@ -252,6 +256,20 @@ def test_a_learning_step_is_refused_before_data_are_touched(tmp_path):
     assert ledger.history() == []
     with pytest.raises(NotFittedError):
         pipeline.predict(np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("last", [
+    lambda: Pipeline([("scale", StandardScaler()), ("model", linear())]),
+    lambda: GridSearchCV(linear(), {"alpha": [0.1, 1.0]}),
+    lambda: CalibratedClassifierCV(linear()),
+    lambda: OneVsRestClassifier(linear()),
+    lambda: BaggingClassifier(linear()),
+], ids=["pipeline", "grid", "calibrated", "one-vs-rest", "bagging"])  # fmt: skip
+@pytest.mark.parametrize("front", [[], [("log", FunctionTransformer(np.log1p))]], ids=["alone", "behind a step"])
+def test_what_other_libraries_wrap_around_a_private_classifier_is_no_last_step(last, front):
+    X, y = numbers(60)
+    with pytest.raises(ValueError, match="last step of a PrivatePipeline"):
+        PrivatePipeline([*front, ("last", last())]).fit(X, y)
 
 
 def test_a_pipeline_ends_in_a_private_classifier():
@@ -488,3 +506,110 @@ def test_objects_in_front_of_a_model_of_raw_tables_are_declared():
         make_pipeline(columns, DPTabularClassifier(epsilon=8.0)).fit(frame, y)
     declared = DPTabularClassifier(epsilon=8.0, columns={0: Number(0, 1), 1: Categories(KINDS)})
     assert make_pipeline(columns, declared).fit(frame, y).predict(frame).shape == y.shape
+
+
+def test_names_that_look_like_paths_are_refused():
+    steps = [("model > s", StandardScaler()), ("model", linear())]
+    with pytest.raises(ValueError, match="'model > s' of a step holds '>'"):
+        PrivatePipeline(steps).fit(*numbers())
+
+
+def test_steps_that_want_two_rows_do_not_refuse_a_neighbour():
+    """A single row is refused by SplineTransformer.fit, so single rows are tried twice."""
+    X = np.random.default_rng(0).uniform(0.1, 1, (101, 2))
+    knots = np.linspace(0, 1, 4)[:, None] * np.ones(2)
+    splines = SplineTransformer(n_knots=4, degree=1, knots=knots, extrapolation="constant")
+    front = Pipeline([("own", RefusesNegative()), ("splines", splines)])
+    plain = transformed(clone(front).fit_transform, X, None)
+    for place in range(0, 101, 7):
+        twin = X.copy()
+        twin[place] = -1.0
+        found = transformed(clone(front).fit_transform, twin, None)
+        others = np.delete(np.arange(101), place)
+        assert (found[others] == plain[others]).all()
+        assert not found[place].any()
+
+
+@pytest.mark.parametrize("state", [None, np.random.RandomState(3)], ids=["global", "own"])
+def test_a_refused_row_shows_in_no_generator(state):
+    X, y = numbers(60)
+    refused = X.copy()
+    refused[5] = -1.0
+    seen = []
+    for rows in (X, refused):
+        np.random.seed(0)  # noqa: NPY002 - the global generator is what this is about
+        random = RBFSampler(gamma=0.5, n_components=5, random_state=clone_of(state))
+        model = make_pipeline(RefusesNegative(), random, linear(bounds=None)).fit(rows, y)
+        own = model[1].random_state
+        of_all = np.random.get_state()[2]  # noqa: NPY002
+        seen.append((of_all, own if own is None else own.get_state()[2]))
+        assert model.get_params()["rbfsampler__random_state"] is own
+    assert seen[0] == seen[1]
+
+
+def clone_of(state):
+    return None if state is None else pickle.loads(pickle.dumps(state))
+
+
+def test_a_clip_does_not_let_one_row_decide_a_type():
+    clip = FunctionTransformer(np.clip, kw_args={"a_min": 0, "a_max": 2.5})
+    assert not make_pipeline(clip, linear(random_state=None)).check().safe
+    assert make_pipeline(clip.set_params(validate=True), linear(random_state=None)).check().safe
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_frames_of_other_libraries_are_refused_whatever_is_in_them(refused):
+    polars = pytest.importorskip("polars")
+    frame, y = table()
+    frame = polars.from_pandas(frame)
+    if refused:
+        frame[5, "age"] = -1.0
+
+    def work(X):
+        if X["age"].min() < 0:
+            raise ValueError("negative")
+        return X
+
+    steps = [("work", FunctionTransformer(work)), ("model", DPTabularClassifier(epsilon=8.0))]
+    with pytest.raises(ValueError, match="a table of polars"):
+        PrivatePipeline(steps, public=["work"]).fit(frame, y)
+
+
+def test_silence_of_threads_ends_as_it_began():
+    before = list(warnings.filters)
+
+    def work():
+        for _ in range(200):
+            with silence():
+                warnings.warn("a row", stacklevel=1)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
+
+
+def test_candidates_that_are_steps_are_looked_at():
+    inner = make_plain_pipeline(FunctionTransformer(np.log1p), linear(random_state=None))
+    pipeline = Pipeline([("front", FunctionTransformer(np.sqrt)), ("model", inner)])
+    search = PrivateSearchCV(pipeline, {"model__functiontransformer": [StandardScaler()]}, epsilon=4.0)
+    assert not check_pipeline(search).safe
+
+
+def test_a_training_set_that_repeats_a_row_has_no_price():
+    X, y = numbers()
+    twice = [(np.r_[np.zeros(201, int), 1:200], np.arange(200, 400))]
+    with pytest.raises(ValueError, match="more than once"):
+        privacy_cost(cross_validate, linear(random_state=None), X, y, cv=twice)
+
+    class Own:
+        def get_n_splits(self, *data):
+            return 2
+
+        def split(self, X, y=None, groups=None):
+            yield from twice
+
+    cost = privacy_cost(cross_validate, linear(random_state=None), X, y, cv=Own())
+    assert any("Own is not known here" in leak for leak in cost.leaks)

@@ -11,6 +11,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
@@ -26,6 +27,7 @@ from step_twins import KINDS, TYPES, N, compare, compare_in_private, seen
 
 from dpsk import DPLogisticRegression, DPTabularClassifier, PrivateSearchCV, PrivateThreshold, check_pipeline
 from dpsk.pipelines import verdict_of
+from dpsk.pipelines.in_front import transformed
 from dpsk.pipelines.sklearn_steps import SAFE_WITH
 from dpsk.pipelines.steps import RULES
 from dpsk.pipelines.verdicts import SAFE
@@ -254,11 +256,39 @@ def test_a_ufunc_that_somebody_made_is_unknown():
 
 
 @pytest.mark.parametrize(
+    "container",
+    [
+        Pipeline([("a", "passthrough")], verbose=True),
+        FeatureUnion([("a", "passthrough")], verbose=True),
+        ColumnTransformer([("a", "passthrough", [0])], sparse_threshold=0, verbose=True),
+    ],
+    ids=lambda step: type(step).__name__,
+)
+def test_a_container_that_prints_tells_how_often_it_was_fitted(container):
+    assert [one.verdict for one in check_pipeline(container).refused] == ["mixes rows"]
+    assert check_pipeline(container.set_params(verbose=False)).safe
+
+
+def test_a_hasher_of_texts_refuses_by_the_first_row_alone():
+    """One row would move almost all: halves of the table that begin with a text are refused."""
+    rows = np.empty(40, dtype=object)
+    rows[:] = [["a", "b"], ["c", "d"], *(f"w{i}" for i in range(38))]
+    twin = rows.copy()
+    twin[0] = None
+    hasher = FeatureHasher(8, input_type="string")
+    one, other = (transformed(hasher.fit_transform, X, None).toarray() for X in (rows, twin))
+    assert (one != other).any(axis=1).sum() > 30
+    assert verdict_of(hasher).verdict == "mixes rows"
+    assert verdict_of(FeatureHasher(8)).safe
+    assert verdict_of(FeatureHasher(8, input_type="pair")).safe
+
+
+@pytest.mark.parametrize(
     "step",
     [
         FunctionTransformer(np.log, kw_args={"out": np.empty(3)}),
-        FunctionTransformer(np.clip, kw_args={"a_min": 0, "a_max": 1, "out": np.empty(3)}),
-        FunctionTransformer(np.clip, kw_args={"a_min": "a", "a_max": 1}),
+        FunctionTransformer(np.clip, validate=True, kw_args={"a_min": 0, "a_max": 1, "out": np.empty(3)}),
+        FunctionTransformer(np.clip, validate=True, kw_args={"a_min": "a", "a_max": 1}),
         FunctionTransformer(np.nan_to_num),
         FunctionTransformer(np.modf),
         FunctionTransformer(feature_names_out=lambda self, names: names),
@@ -383,7 +413,10 @@ def test_vouching_for_nothing_is_refused(public):
 
 def test_a_name_of_two_steps_is_not_enough():
     twice = Pipeline(
-        [("a", Pipeline([("x", FunctionTransformer(lambda X: X / 2))])), ("b", Pipeline([("x", FunctionTransformer(lambda X: X / 2))]))]
+        [
+            ("a", Pipeline([("x", FunctionTransformer(lambda X: X / 2))])),
+            ("b", Pipeline([("x", FunctionTransformer(lambda X: X / 2))])),
+        ]
     )
     with pytest.raises(ValueError, match="2 steps"):
         check_pipeline(twice, public=["x"])

@@ -20,6 +20,7 @@ from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.plan import plan_of
 from ..mechanisms import Bits, bits_for
+from ..pipelines import PrivatePipeline
 from ..privacy import Budget, PrivacyLedger, PrivacySpent
 from ..privacy.durable.store import as_ledger
 from ..privacy.durable.terms import NOTHING
@@ -297,9 +298,14 @@ def _require_storage(asked: Any, last: PrivateClassifier, X: Any, groups: Any) -
     if groups is not None and last.group_column is not None:
         raise ValueError(f"group_column={last.group_column!r} and groups cannot be combined: leave one of them out")
     out_of_memory = isinstance(X, Chunks) or is_dask(X)
-    if out_of_memory and asked is not last:
+    if isinstance(asked, PrivatePipeline):
+        asked.in_front().require()
+        if is_dask(X):
+            raise ValueError("X is a Dask collection, and the model a pipeline: give Chunks, or the classifier alone")
+    elif asked is not last:
         raise ValueError(
-            f"X is {type(X).__name__}, which steps of scikit-learn do not take: give the classifier alone, or an array"
+            f"steps of a {type(asked).__name__} may learn from rows, and their errors tell of rows: give a pipeline of "
+            "dpsk.make_pipeline, which refuses that"
         )
     if out_of_memory and math.isinf(float(last.epsilon)):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")

@@ -202,6 +202,7 @@ def folds_of(cv: Any, known: Known, notes: Notes, *, classifier: bool) -> Folds:
         raise ValueError("cv is an iterator, which can be read only once: give a list of splits")
     labels = np.array([[0, 1], [1, 1]]) if (known.outputs or 1) > 1 else np.array([0, 1])
     splitter = check_cv(cv, labels, classifier=classifier)
+    _require_once(splitter, notes)
     splits = int(splitter.get_n_splits(*known.data))
     if isinstance(splitter, _COUNTED) and known.rows is not None:
         notes.exact &= known.rows[0] == known.rows[1]
@@ -212,6 +213,22 @@ def folds_of(cv: Any, known: Known, notes: Notes, *, classifier: bool) -> Folds:
     if type(splitter) in _FOLDS and known.rows:
         part = replace(part, rows=(max(1, known.rows[0] // 2), known.rows[1]))
     return Folds(splits, missing, part)
+
+
+def _require_once(splitter: Any, notes: Notes) -> None:
+    """Refuse listed splits in which a row is twice in a training set; name splitters of which nobody knows that."""
+    listed = getattr(splitter, "cv", None) if type(splitter).__name__ == "_CVIterableWrapper" else None
+    for train, _ in listed or ():
+        if len(np.unique(train)) < len(train) and np.asarray(train).dtype != bool:
+            raise ValueError(
+                "a training set in cv holds a row more than once, and its fit promises less for this row than its "
+                "epsilon: list every row once"
+            )
+    if listed is None and not type(splitter).__module__.startswith("sklearn."):
+        notes.leak(
+            f"{type(splitter).__name__} is not known here: if it puts a row into a training set more than once, fits "
+            "promise less for this row than their epsilon."
+        )
 
 
 def _unit(model: Any, groups: Any) -> str:

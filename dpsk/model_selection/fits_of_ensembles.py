@@ -195,7 +195,8 @@ def _union(estimator: Any, known: Known, notes: Notes) -> Fits:
 @reads(ColumnTransformer)
 def _column_transformer(estimator: Any, known: Known, notes: Notes) -> Fits:
     notes.exact = False  # a transformer whose columns are none is not fitted
-    return All([fits_of(member, known.chosen_columns(), notes) for member in members(estimator.transformers)])
+    parts = [*estimator.transformers, ("remainder", estimator.remainder)]
+    return All([fits_of(member, known.chosen_columns(), notes) for member in members(parts)])
 
 
 @reads(FrozenEstimator)

@@ -106,10 +106,14 @@ def opened(last: PrivateClassifier, X: Any, y: Any, groups: Any, *, n_folds: int
     """
     column, noted, facts = last.group_column, _Noted(), None
     if piped:
-        if y is None:
+        if isinstance(X, Chunks) and y is None:
+            noted.labels = [None if part is None else checked_labels(part) for _, part in X]
+        elif y is None:
             raise ValueError("y is None: a cross-validation needs one label per row of X")
-        quietly("y", check_consistent_length, X, y)
-        classes = known_classes(np.unique(checked_labels(y)), last.classes)
+        elif not isinstance(X, Chunks):
+            quietly("y", check_consistent_length, X, y)
+        seen = all_labels(noted.labels) if y is None else checked_labels(y)
+        classes = known_classes(np.unique(seen), last.classes)
     else:
         probe = clone(last)
         table = open_table(probe, noted.of(X, column) if isinstance(X, Chunks) else X, y, probe, groups=groups)

@@ -28,6 +28,7 @@ from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
 from ..pipelines import check_pipeline
+from ..pipelines.in_front import lot
 from ..privacy import Budget
 from ..privacy.durable.store import set_aside, without_path
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
@@ -178,7 +179,7 @@ class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin,
         budget = BestOf.budget(law, self.epsilon, self.delta, partial(budget_with, last, smallest(unit)))
         search: Any = budget.currency
         start = law.start(search.bounds, budget.epsilon, budget.delta)
-        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private, unit)
+        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private, unit, lot())
         for parameters in [{}, *space.probes()]:
             run.check(parameters)
         return run, budget, space
@@ -277,7 +278,7 @@ class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin,
         shown = X
         if model is not last and X is not None:
             check_consistent_length(X, y)
-            shown = fit_in_front(model, X, y)
+            shown = fit_in_front(model, X, y, run.seed)
         if last.columns is None:
             checked, y = validated(last, shown, y)
         else:

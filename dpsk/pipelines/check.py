@@ -178,7 +178,7 @@ def _of_candidates(search: Any, path: tuple[str, ...], vouched: _Vouched) -> Ite
         front = {
             name: values
             for name, values in candidates.items()
-            if not (name.startswith(last) and "__" not in name[len(last) :])
+            if not (name.startswith(last) and "__" not in name[len(last) :]) or _holds_steps(values)
         }
         grid = list(islice(product(*front.values()), _MOST + 1)) if all(map(_is_list, front.values())) else None
         if grid is None or len(grid) > _MOST:
@@ -202,6 +202,10 @@ def _under(settings: Mapping[str, Any], search: Any, path: tuple[str, ...], vouc
         yield Verdict(_BETWEEN.join(path), type(search).__name__, "unknown", why, "candidates that fit together")
     else:
         yield from _verdicts(tried, (*path, "estimator"), vouched)
+
+
+def _holds_steps(values: Any) -> bool:
+    return _is_list(values) and any(hasattr(value, "fit") for value in values)
 
 
 def _is_list(values: Any) -> bool:

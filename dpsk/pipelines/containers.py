@@ -44,6 +44,13 @@ _MEMORY = Need(
     "writes what steps make of the rows to disk, without noise",
     "memory=None: the steps are cheap, and what they write stays there",
 )
+_QUIET = Need(
+    "verbose",
+    is_(None, False, 0),
+    "prints a line in every fit, so their number shows how many rows were refused",
+    "verbose=False",
+    "mixes rows",
+)
 _HANDS_ON = "hands rows to its parts"
 
 
@@ -67,11 +74,12 @@ def _column_rule(step: Any) -> Finding:
 
 
 _COLUMNS = Treats(
-    free=(
-        "transformers", "remainder", "sparse_threshold", "n_jobs", "transformer_weights", "verbose",
+    (_QUIET,),
+    (
+        "transformers", "remainder", "sparse_threshold", "n_jobs", "transformer_weights",
         "verbose_feature_names_out", "force_int_remainder_cols",
     ),
-    why=_HANDS_ON,
+    _HANDS_ON,
 )  # fmt: skip
 
 
@@ -99,12 +107,13 @@ _SEEDS = "gives its copies seeds, so whoever knows the seeds computes their nois
 _SEARCH = "chooses by exact scores of the rows, and shows them"
 
 CONTAINERS: dict[str, tuple[Rule, Parts]] = {
-    "sklearn.pipeline.Pipeline": (Treats((_MEMORY,), ("steps", "verbose"), _HANDS_ON), _steps),
+    "sklearn.pipeline.Pipeline": (Treats((_MEMORY, _QUIET), ("steps",), _HANDS_ON), _steps),
     "dpsk.pipelines.private_pipeline.PrivatePipeline": (lambda step: Finding("stateless", _HANDS_ON), _steps),
     "sklearn.pipeline.FeatureUnion": (
         Treats(
-            free=("transformer_list", "n_jobs", "transformer_weights", "verbose", "verbose_feature_names_out"),
-            why=_HANDS_ON,
+            (_QUIET,),
+            ("transformer_list", "n_jobs", "transformer_weights", "verbose_feature_names_out"),
+            _HANDS_ON,
         ),
         _union,
     ),

@@ -26,7 +26,7 @@ MIXING = frozenset(
 )  # fmt: skip
 """Functions that are known to make of a row a function of others, too."""
 
-_SAY = "a ufunc of NumPy such as np.log1p, or np.clip with public numbers in kw_args; "
+_SAY = "a ufunc of NumPy such as np.log1p, or np.clip with public numbers in kw_args and validate=True; "
 
 
 def function_rule(step: Any) -> Finding:
@@ -51,6 +51,12 @@ def function_rule(step: Any) -> Finding:
         strange += [key for key, value in kw_args.items() if not _is_public_number(value)]
         if strange:
             return Finding("unknown", f"nothing is known of {name} with such {strange}", "public numbers as arguments")
+        if not step.validate:
+            return Finding(
+                "mixes rows",
+                f"{name} gives a column of a frame another type if it changes one of its values",
+                "validate=True, which makes an array of it first",
+            )
         return Finding("public settings", f"{name} treats each entry by itself")
     if name in MIXING:
         return Finding("mixes rows", f"{name} makes of a row what follows from all rows", _SAY.rstrip("; "))

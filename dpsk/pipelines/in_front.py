@@ -5,9 +5,11 @@ would be an exact fact about this row that nobody paid for. So a refused row bec
 """
 
 import copy
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from ..data.sparse import one_per_place
 from ..estimators.validation import require_numbers
+from ..mechanisms import bits_for
 
 OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
 
@@ -29,12 +32,61 @@ Step: TypeAlias = Callable[[Any, Any], Any]
 """Makes of rows and their labels the rows that the next one sees."""
 
 
+class _Silence:
+    """Filters of warnings belong to all threads: the first to be silent sets them, and the last takes that back."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._before = threading.Lock(), 0, warnings.catch_warnings()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._before = warnings.catch_warnings()
+                self._before.__enter__()
+                warnings.simplefilter("ignore")
+            self._inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._before.__exit__(None, None, None)
+
+
+_silence = _Silence()
+
+
 @contextmanager
 def silence() -> Iterator[None]:
     """Show no warning: a warning that a row causes is a fact about this row."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with _silence, np.errstate(all="ignore"):
         yield
+
+
+def lot() -> int:
+    """Return a random number that steps in front may use as a seed: nothing is secret about what they draw."""
+    return int.from_bytes(bits_for(None).take(4), "little")
+
+
+@contextmanager
+def settled(front: Any, seed: int) -> Iterator[None]:
+    """Let steps draw the same however often they are fitted, and work in this process.
+
+    Otherwise the state of a generator would tell how many fits it took to find the rows that are refused. And other
+    processes would show their warnings.
+    """
+    given = front.get_params()
+    random = {name for name in given if name.rpartition("__")[2] == "random_state" and not _is_integer(given[name])}
+    jobs = {name for name in given if name.rpartition("__")[2] == "n_jobs"}
+    front.set_params(**dict.fromkeys(random, seed), **dict.fromkeys(jobs))
+    try:
+        yield
+    finally:
+        front.set_params(**{name: given[name] for name in random | jobs})
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def n_rows_of(X: Any) -> int:
@@ -93,11 +145,15 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
     n = n_rows_of(X)
 
     def work(start: int, stop: int) -> tuple[int, Any]:
-        some = slice(start, stop)
-        return stop, _made(step, copy.deepcopy(rows_of(X, some)), _labels(y, some), numbers=numbers)
+        # a step may refuse a table for having one row, so a single row is there twice
+        some = slice(start, stop) if stop - start > 1 else [start, start]
+        made = _made(step, copy.deepcopy(rows_of(X, some)), _labels(y, some), numbers=numbers)
+        return stop, rows_of(made, slice(0, stop - start))
 
     with silence():
         found = list(accepted(work, 0, n))
+        if found and not numbers:
+            _require_known(found[0][1][1])
         if found and found[0][1][0] - found[0][0] == n:
             return found[0][1][1]
         kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
@@ -119,6 +175,16 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
         if numbers:
             require_numbers(made)  # as if no row had been refused
         return _emptied(made, empty, numbers=numbers)
+
+
+def _require_known(made: Any) -> None:
+    """Raise ValueError for tables of which nobody knows here how an empty row looks. Their type is public."""
+    if not hasattr(made, "iloc") and not isinstance(made, np.ndarray):
+        raise ValueError(
+            f"the steps in front return a table of {type(made).__module__.partition('.')[0]}: a model of raw tables "
+            "behind other steps takes pandas DataFrames and arrays. Give the steps a pandas DataFrame, or the model "
+            "the table as it is"
+        )
 
 
 def _labels(y: Any, chosen: Any) -> Any:

@@ -12,7 +12,8 @@ _CODES = "sklearn.preprocessing.OneHotEncoder(categories=[...], handle_unknown='
 _RAW = "DPTabularClassifier, which buys what it learns of raw tables"
 _FILL = "sklearn.impute.SimpleImputer(strategy='constant', fill_value=PUBLIC, keep_empty_features=True)"
 _SCALE = (
-    "bounds= or standardize='private' of the classifier, or FunctionTransformer(np.clip, kw_args=...) with public ends"
+    "bounds= or standardize='private' of the classifier, or FunctionTransformer(np.clip, validate=True, kw_args=...) "
+    "with public ends"
 )
 _TEXTS = "HashingVectorizer, or FeatureHasher"
 _CHOSEN = "SelectCols or DropCols with names chosen for public reasons, or the penalty of the classifier (alpha)"

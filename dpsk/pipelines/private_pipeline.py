@@ -18,6 +18,7 @@ from ..export.plain_models import plain
 from ..privacy import PrivacyLedger, PrivacySpent
 from ..privacy.durable import as_ledger
 from .check import PipelineCheck, check_pipeline
+from .in_front import lot, settled
 from .storages import seen_in_fit, seen_in_prediction
 
 
@@ -102,6 +103,7 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
         self.steps = list(self.steps)
         self._validate_steps()
         name, last = self.steps[-1]
+        _require_names(self.steps)
         model = private_model(last)
         self.in_front().require()
         given = {"sample_weight": sample_weight, "groups": groups} | _for_last(name, params)
@@ -111,9 +113,10 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
             return self
         _require_suitable(model, last, X)
         front = clone(self[:-1])
-        seen = seen_in_fit(front, X, y, numbers=model.columns is None)
-        _require_types(model, seen)
-        last.fit(seen, y, **given)
+        with settled(front, lot()):
+            seen = seen_in_fit(front, X, y, numbers=model.columns is None)
+            _require_types(model, seen)
+            last.fit(seen, y, **given)
         self.steps[:-1] = front.steps
         return self
 
@@ -276,6 +279,15 @@ def _require_suitable(model: PrivateClassifier, last: Any, X: Any) -> None:
             f"X is a {type(X).__name__}, whose columns have no types: give a pipeline of {type(model).__name__} a "
             "DataFrame or an array"
         )
+
+
+def _require_names(steps: Any) -> None:
+    """Raise ValueError for names that look like the path of a step in a step."""
+    for name, _ in steps:
+        if ">" in name:
+            raise ValueError(
+                f"the name {name!r} of a step holds '>', which stands between the names of a path: rename it"
+            )
 
 
 def _require_types(model: PrivateClassifier, seen: Any) -> None:

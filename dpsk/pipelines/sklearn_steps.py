@@ -9,7 +9,8 @@ from .functions import function_rule
 from .verdicts import Need, Rule, Treats, each, is_, is_given, is_number, learns
 
 _SCALE = (
-    "bounds= or standardize='private' of the classifier, or FunctionTransformer(np.clip, kw_args=...) with public ends"
+    "bounds= or standardize='private' of the classifier, or FunctionTransformer(np.clip, validate=True, kw_args=...) "
+    "with public ends"
 )
 _CODES = "categories=[...] with public lists, or DPTabularClassifier, which buys them"
 _FEWER = "a random projection with n_components=NUMBER, or columns chosen for public reasons"
@@ -202,7 +203,17 @@ SAFE_WITH: dict[str, Rule] = {
         why="draws hashes that do not look at the rows",
     ),
     "sklearn.feature_extraction.FeatureHasher": Treats(
-        free=("n_features", "input_type", "dtype", "alternate_sign"), why="hashes the entries of one row"
+        (
+            Need(
+                "input_type",
+                is_("dict", "pair"),
+                "refuses all rows where the first one is a text, and takes the same text in another place",
+                "input_type='dict' or 'pair'",
+                "mixes rows",
+            ),
+        ),
+        ("n_features", "dtype", "alternate_sign"),
+        "hashes the entries of one row",
     ),
     "sklearn.feature_extraction.text.HashingVectorizer": Treats(
         _CONTENT, (*_WORDS_FREE, "n_features", "norm", "alternate_sign"), "hashes the words of one text"

@@ -64,6 +64,8 @@ def _finding(step: Any) -> Finding:
         return Finding(
             "unknown", f"the object has its own {own[0]} in place of that of its class", f"delete it, or {VOUCH}"
         )
+    if getattr(step, "_skl_callbacks", None):
+        return Finding("unknown", "has callbacks, which see the rows", "the step without callbacks")
     name = public_name(type(step))
     if name in RULES:
         return _by_rule(name, step)
