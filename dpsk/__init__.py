@@ -15,6 +15,7 @@ from .estimators import (
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
     OutputPerturbationSVC,
+    register_onnx,
 )
 from .evaluation import (
     PrivateCalibration,
@@ -25,15 +26,26 @@ from .evaluation import (
     PrivateThreshold,
     private_evaluation,
 )
-from .model_selection import IndependentRows, PrivateSearchCV, private_score, search_cost
+from .export import TRUSTED_TYPES
+from .model_selection import (
+    IndependentRows,
+    PrivateSearchCV,
+    privacy_cost,
+    private_cross_validate,
+    private_score,
+    search_cost,
+)
+from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
+from .reports import PrivacyReport
 
 __all__ = [
-    "DPAGDSVC", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression", "DPGradientDescentClassifier",
-    "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier",
-    "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
-    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC", "PrivacyLedger",
-    "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay",
-    "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text",
-    "private_evaluation", "private_score", "search_cost",
+    "DPAGDSVC", "TRUSTED_TYPES", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression",
+    "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier",
+    "DPSecondOrderClassifier", "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError",
+    "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
+    "OutputPerturbationSVC", "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration",
+    "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay",
+    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline",
+    "privacy_cost", "private_cross_validate", "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

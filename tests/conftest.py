@@ -16,14 +16,15 @@ from sklearn.datasets import load_breast_cancer, load_iris
 # many draws, many fits or many digits to look closer at formulas of our own. The functions of these libraries that it
 # calls are called by quick tests, too.
 VERSIONS = {
-    "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_dask", "test_default",
-    "test_elementwise", "test_estimators", "test_estimators_ledger", "test_evaluation", "test_evaluation_rows",
-    "test_exact", "test_float_range", "test_frames",
-    "test_interrupted", "test_judging", "test_kinds", "test_mistakes", "test_not_private", "test_out_of_core",
-    "test_persons", "test_persons_estimators", "test_private_search", "test_public_facts", "test_randomness",
-    "test_readme", "test_rows", "test_sample_weight", "test_sampled",
-    "test_score", "test_scores", "test_search_cost", "test_second_order_estimator", "test_store", "test_stored",
-    "test_tabular_classifier", "test_twins",
+    "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_cross_validation",
+    "test_dask", "test_default", "test_elementwise", "test_estimators", "test_estimators_ledger", "test_evaluation",
+    "test_evaluation_rows", "test_exact", "test_export", "test_export_json", "test_export_onnx", "test_export_page",
+    "test_export_skops", "test_fits_so_far", "test_float_range", "test_frames", "test_interrupted", "test_judging",
+    "test_kinds", "test_ledger_record", "test_mistakes", "test_not_private", "test_out_of_core", "test_persons",
+    "test_persons_estimators", "test_privacy_cost", "test_private_pipeline", "test_private_search",
+    "test_public_facts", "test_randomness", "test_readme", "test_reports", "test_rows", "test_sample_weight",
+    "test_sampled", "test_score", "test_scores", "test_search_cost", "test_second_order_estimator", "test_steps",
+    "test_store", "test_stored", "test_tabular_classifier", "test_twins",
 }  # fmt: skip
 
 

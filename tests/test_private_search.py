@@ -15,11 +15,12 @@ from contract import ESTIMATORS, PURE, SHORT, Untouchable
 from scipy.stats import chi2, kstest, loguniform, randint
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_estimators import walk
 
@@ -736,7 +737,8 @@ def test_upstream_steps_are_fitted_on_the_share_of_fits(cancer):
     model = searching(
         make_pipeline(MinMaxScaler(), DPLogisticRegression()), {}, validation_fraction=0.5, random_state=5
     )
-    fitted = model.fit(X, y)
+    with pytest.warns(UserWarning, match=r"minmaxscaler \(MinMaxScaler\) learns"):
+        fitted = model.fit(X, y)
     assert fitted.best_estimator_[0].n_samples_seen_ == len(y) - round(0.5 * len(y))
 
 
@@ -782,3 +784,12 @@ def test_run_budget_is_what_runs_get(cancer):
     assert budget.delta == pytest.approx(1e-7)
     fitted = model.fit(*cancer)
     assert (fitted.best_estimator_.epsilon, fitted.best_estimator_.delta) == (budget.epsilon, budget.delta)
+
+
+def test_a_step_that_is_known_to_learn_is_a_doubt():
+    """The search pays for its last step only. Steps that nobody knows are left to whoever wrote them."""
+    X, y = load_breast_cancer(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), DPLogisticRegression())
+    search = PrivateSearchCV(pipeline, {"dplogisticregression__alpha": [1e-3, 1e-2]}, epsilon=4.0)
+    with pytest.warns(UserWarning, match=r"standardscaler \(StandardScaler\) keeps the exact mean"):
+        search.fit(X, y)

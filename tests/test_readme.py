@@ -32,7 +32,7 @@ def test_the_readme_begins_with_a_raw_table(capsys, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_first_example_of_numbers_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    _, example, report, ledger, judged, persons, past_memory, search = blocks
+    _, example, report, steps, ledger, judged, away, persons, past_memory, search = blocks
     namespace = {}
     exec(compile(example, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out
@@ -42,12 +42,16 @@ def test_the_first_example_of_numbers_runs_and_scores_about_what_it_says(capsys,
     assert "(2, 1e-05)-differential privacy" in printed
     exec(compile(report, "README.md", "exec"), namespace)
     assert namespace["spent"].private
+    exec(compile(steps, "README.md", "exec"), namespace)
+    assert "(1, 1e-06)-differential privacy" in capsys.readouterr().out
     monkeypatch.chdir(tmp_path)
     exec(compile(ledger, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out
     assert printed.splitlines()[-1] == re.search(r"remaining\(\)\)  # (.*)", ledger)[1]
     exec(compile(judged, "README.md", "exec"), namespace)
     assert "positive class True" in capsys.readouterr().out
+    exec(compile(away, "README.md", "exec"), namespace)
+    assert "dpsk" not in type(namespace["plain"]).__module__
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((6000, 3)), columns=["a", "b", "c"]).assign(label=rng.random(6000) < 0.5)
     ids, missed = np.arange(6000) // 3, frame["label"]

@@ -2,7 +2,7 @@
 
 from .arrays import ArrayRows, Compact, RawRows
 from .columns import Columns
-from .dask import DaskTable, is_dask, map_rows, per_block, require_table
+from .dask import DaskTable, aligned, is_dask, map_rows, of_each, per_block, picked, require_table
 from .facts import Facts, Unknown, UnknownFact
 from .fields import FrameChunk
 from .frame_tables import DaskFrameTable, FrameTable, UnreadBlock
@@ -20,6 +20,7 @@ __all__ = [
     "ArrayRows", "ArrayTable", "Batch", "Categories", "Chunk", "Chunks", "Columns", "Compact", "DaskFrameTable",
     "DaskTable", "Date", "Door", "Facts", "FrameChunk", "FrameTable", "Kernel", "Kind", "NoisyQuery", "Number",
     "PrivateData", "PublicShape", "Query", "RawChunk", "RawRows", "RowMap", "Rows", "Schema", "Sealed", "Statistic",
-    "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "frame_of", "is_dask",
-    "map_rows", "per_block", "require_columns", "require_table", "row_scores", "schema_of",
+    "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "aligned", "frame_of",
+    "is_dask", "map_rows", "of_each", "per_block", "picked", "require_columns", "require_table", "row_scores",
+    "schema_of",
 ]  # fmt: skip

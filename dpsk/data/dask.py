@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -178,7 +179,7 @@ class DaskTable(Table):
     def __init__(self, X: Any, y: Any, check: Check, classes: Any = None, schema: Schema | None = None) -> None:
         import dask
 
-        pairs = list(zip(*_aligned(X, y), strict=True))
+        pairs = list(zip(*aligned(X, y), strict=True))
         facts = dask.compute(*(_task(_facts, check, *pair) for pair in pairs))
         for k, fact in enumerate(facts):
             if isinstance(fact, str):
@@ -259,9 +260,13 @@ def map_rows(function: Callable[[Any], Any], X: Any, columns: int | None, dtype:
 
 def per_block(function: Callable[[Any], Any], X: Any) -> list[Any]:
     """Return what ``function`` makes of each block, where the block is; raise ValueError for the first problem."""
+    return of_each(function, _blocks(X))
+
+
+def of_each(function: Callable[[Any], Any], blocks: Sequence[Any]) -> list[Any]:
+    """Return the same of delayed blocks."""
     import dask
 
-    blocks = _blocks(X)
     made: tuple[Any, ...] = dask.compute(*(_task(_tried, function, block) for block in blocks))
     for k, found in enumerate(made):
         if isinstance(found, str):
@@ -274,6 +279,32 @@ def _tried(function: Callable[[Any], Any], block: Any) -> Any:
         return function(block)
     except (ValueError, TypeError) as problem:  # returned, because Dask logs what a failing task was given
         return str(problem)
+
+
+def picked(
+    pick: Callable[..., tuple[Any, Any]], pairs: Sequence[tuple[Any, ...]], lengths: Sequence[int], X: Any, y: Any
+) -> tuple[Any, Any]:
+    """Return two collections, of the kinds of X and y, of what ``pick`` makes of each pair of blocks.
+
+    ``pick(X, y, *more)`` gets a block of X, that of y, and what else is in its pair. It returns so many rows and their
+    labels, in one task: they are of the same reading of the block.
+    """
+    made = [_task(pick, *pair) for pair in pairs]
+    rows, labels = ([_task(itemgetter(k), part) for part in made] for k in (0, 1))
+    return _collection(rows, lengths, X), _collection(labels, lengths, y)
+
+
+def _collection(blocks: Sequence[Any], lengths: Sequence[int], like: Any) -> Any:
+    """Return a collection of blocks of so many rows, of the kind of another one; of an array for a NumPy array."""
+    if is_dask(like) and not hasattr(like, "chunks"):
+        from dask.dataframe import from_delayed
+
+        return from_delayed(blocks, meta=like._meta)
+    import dask.array as da
+
+    made = [(block, (n, *like.shape[1:])) for block, n in zip(blocks, lengths, strict=True)]
+    meta = getattr(like, "_meta", None)
+    return da.concatenate([da.from_delayed(block, shape, dtype=like.dtype, meta=meta) for block, shape in made])
 
 
 def _keys_in(apart: Apart, block: Any) -> Keys:
@@ -294,8 +325,8 @@ def _blocks(X: Any) -> list[Any]:
     return list(np.ravel(X.to_delayed(optimize_graph=is_array)))
 
 
-def _aligned(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
-    """Return the blocks of X and y, cut at the same rows as far as can be told."""
+def aligned(X: Any, y: Any) -> tuple[list[Any], list[Any]]:
+    """Return the delayed blocks of X and y, cut at the same rows as far as can be told."""
     import dask.array as da
 
     known = X.chunks[0] if hasattr(X, "chunks") and not np.isnan(X.chunks[0]).any() else None

@@ -54,7 +54,15 @@ class Chunks:
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TypeError(
-            "these are rows in chunks, and an array is needed here: only dpsk's classifiers and private_score take them"
+            "these are rows in chunks, and an array is needed here: only dpsk's classifiers, private_score and "
+            "private_evaluation take them. Splitters and searches of scikit-learn do not: dpsk.private_cross_validate "
+            "has folds for chunks"
+        )
+
+    def __getitem__(self, _: object) -> NoReturn:
+        raise TypeError(
+            "chunks come one after the other and have no rows by position: dpsk.private_cross_validate has folds for "
+            "them. For some of the rows write Chunks(lambda: ...), where ... takes them from each chunk"
         )
 
     def __iter__(self) -> Iterator[tuple[Any, Any]]:

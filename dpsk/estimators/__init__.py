@@ -6,6 +6,7 @@ from .classifier import PrivateClassifier
 from .default_classifiers import DPLinearSVC, DPLogisticRegression
 from .effects import Effect, Effects
 from .effects_display import EffectsDisplay
+from .exported import Exported, register_onnx
 from .gradient_descent_classifier import DPGradientDescentClassifier
 from .line_search_classifier import DPLineSearchClassifier
 from .numeric_classifier import NumericClassifier
@@ -22,9 +23,9 @@ from .tabular_encoder import TabularEncoder
 __all__ = [
     "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
     "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Effect",
-    "Effects", "EffectsDisplay", "LossNamed", "NumericClassifier", "ObjectivePerturbationClassifier",
+    "Effects", "EffectsDisplay", "Exported", "LossNamed", "NumericClassifier", "ObjectivePerturbationClassifier",
     "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC", "Plan", "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss",
     "SampledClassifier", "TabularEncoder", "WithExactModel", "WithRho", "budget_of", "l2_of", "plan_of",
-    "with_parameters_of",
+    "register_onnx", "with_parameters_of",
 ]  # fmt: skip

@@ -19,7 +19,9 @@ from ..data.labels import as_classes
 from ..encodings.weighting import require_class_weight
 from ..mechanisms import bits_for
 from ..mechanisms.samplers import Floats
-from ..privacy.durable import require_room, set_aside
+from ..privacy.durable import require_room, set_aside, without_path
+from ..privacy.fits_so_far import count_fit
+from ..privacy.ledger import Ledger, Recorded
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import PrivacySpent, warn_not_private
 from ..privacy.units import unit_of
@@ -27,8 +29,9 @@ from ..requirements import checked, clip, number, require_name, require_number
 from ..solvers import run
 from ..solvers.calibrated import Calibrated
 from .blocks import by_blocks
-from .constructor import in_own_words, refuse_unsupported
+from .constructor import InOwnWords, in_own_words, refuse_unsupported
 from .documentation import documented
+from .exported import Exported
 from .nonprivate import minimise
 from .opening import open_table, rows_for
 from .plan import Plan, doubts, plan_of
@@ -42,7 +45,7 @@ def _require_verbose(name: str, value: Any) -> None:
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 @dataclass(kw_only=True, eq=False, repr=False)
-class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
+class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMixin, BaseEstimator, ABC):  # type: ignore[misc]
     """Base of all private classifiers.
 
     A subclass declares its parameters as fields, which become keyword arguments of the constructor and carry their
@@ -193,9 +196,11 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
                 self._warn((*doubts(plan, table.facts), *(() if exact else plan.weighting.doubts(table))))
-                with set_aside(ledger, plan.budget, **promise) as reserved:
-                    account.door = None if reserved is None else Door(reserved, bits, adjacency)
-                    self._carry_out(plan, table, account.door, asked)
+                table_of: Any = {"columns": table.facts.n_features, "names": table.facts.names, "unit": unit}
+                count_fit(ledger, plan.budget, adjacency=adjacency, private=promise["private"], **table_of)
+                with set_aside(ledger, plan.budget, **promise, asked=asked) as reserved:
+                    account.door = Door(reserved, bits, adjacency) if isinstance(reserved, Ledger) else None
+                    self._carry_out(plan, table, account.door or reserved, asked)
             return self
         except MemoryError:
             pass  # its message tells the sizes of arrays, which may be numbers of entries; so it is not attached below
@@ -208,15 +213,15 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         except UnknownFact:
             return None
 
-    def _carry_out(self, plan: Plan, table: Table, door: Door | None, asked: Self) -> None:
+    def _carry_out(self, plan: Plan, table: Table, door: Door | Recorded, asked: Self) -> None:
         """Learn the encoding, run the solver, and set the fitted attributes."""
         facts, progress = table.facts, Progress(self, table.classes)
-        if door is None:
+        if isinstance(door, Recorded):
             how, evaluations = RowMap(fit_intercept=bool(plan.encoding.fit_intercept)), dict[str, float]()
             objective = plan.objective.on(facts.n_features + how.fit_intercept, facts.n_classes)
             calibrate = isinstance(plan.solver, Calibrated)
             result, of_classes = minimise(table, objective, how, plan.weighting, calibrate=calibrate)
-            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit)
+            report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit, door)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             weighed = plan.weighting.learned(door, table, how)
@@ -262,8 +267,11 @@ class PrivateClassifier(CallbackSupportMixin, ClassifierMixin, BaseEstimator, AB
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state for pickling: callbacks, which may hold anything, stay behind once a fit has ended."""
-        state: dict[str, Any] = super().__getstate__()
+        """Return the state for pickling: without an absolute path, and after a fit without callbacks.
+
+        Callbacks may hold anything.
+        """
+        state = without_path(super().__getstate__())
         if "privacy_spent_" in state:
             state = {name: value for name, value in state.items() if "callback" not in name}
         return state

@@ -1,7 +1,7 @@
 """Losses of linear classifiers by name, and probabilities."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -55,6 +55,8 @@ class Probabilities:
     """
 
     decision_function: Any
+    probabilities_of_several: ClassVar[str] = "softmax"
+    """How probabilities follow from the log-odds of several classes."""
 
     def _log_odds(self, X: Any) -> Floats:
         scores: Floats = self.decision_function(X)
@@ -87,6 +89,8 @@ class Probabilities:
 
 class OneVsRestProbabilities(Probabilities):
     """The same where scores of several classes are log-odds against all others, not logarithms of probabilities."""
+
+    probabilities_of_several = "one-vs-rest"
 
     def _log_odds(self, X: Any) -> Floats:
         scores = super()._log_odds(X)

@@ -13,8 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..calibration import Known, Temperature
 from ..elementwise import log
 from ..estimators.blocks import by_blocks
+from ..estimators.exported import Exported
 from ..estimators.probabilities import Probabilities
 from ..mechanisms.samplers import Floats
+from ..privacy import Budget
+from ..privacy.durable import without_path
 from ..solvers.calibrated import curved
 from ..solvers.shrunk import factor
 from .counts import on_simplex
@@ -30,7 +33,7 @@ _STEEP = 2.0  # log-odds of a typical score, where scores are no probabilities
 
 
 @dataclass(eq=False, repr=False)
-class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class Adjusted(Exported, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of classifiers that keep the model they are given, and change what follows from its scores.
 
     ``fit`` evaluates the model on held-out rows (:func:`~dpsk.private_evaluation`), which costs ``epsilon`` for these
@@ -74,6 +77,7 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
             adjacency=self.adjacency,
             ledger=self.ledger,
             random_state=self.random_state,
+            told=self.get_params(deep=False),
         )
         self._learn(evaluation)
         self.classes_, self.privacy_spent_ = np.asarray(self.estimator.classes_), evaluation.privacy_spent
@@ -81,6 +85,10 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
             if hasattr(self.estimator, name):
                 setattr(self, name, getattr(self.estimator, name))
         return self
+
+    def budget_of_fit(self) -> Budget:
+        """Return what a fit spends on the held-out rows: public, before any data."""
+        return Budget.of(self.epsilon, 0.0)
 
     def _require_possible(self) -> None:
         """Raise ValueError for what no rows could mend."""
@@ -94,6 +102,10 @@ class Adjusted(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ign
     @abstractmethod
     def _learn(self, evaluation: Any) -> None:
         """Set the fitted attributes."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without an absolute path."""
+        return without_path(super().__getstate__())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "privacy_spent_")

@@ -1,5 +1,6 @@
 """One release from held-out rows, and all metrics of a classifier from it."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -71,7 +72,9 @@ def private_evaluation(
     shown: Any = {"positive": positive, "accuracy_share": accuracy_share, "confidence": confidence}
     units: Any = {"groups": groups, "group_column": group_column, "adjacency": adjacency}
     paid: Any = {"epsilon": epsilon, "ledger": ledger, "random_state": random_state}
-    return evaluated("private_evaluation", estimator, X, y, **shown, **units, **paid)
+    told = {"epsilon": epsilon, **shown, "group_column": group_column, "adjacency": adjacency}
+    told |= {"random_state": random_state}
+    return evaluated("private_evaluation", estimator, X, y, **shown, **units, **paid, told=told)
 
 
 def evaluated(
@@ -87,17 +90,22 @@ def evaluated(
     adjacency: str,
     ledger: Any,
     random_state: int | None,
+    told: Mapping[str, Any],
     positive: Any = None,
     confidence: float = 0.95,
 ) -> PrivateEvaluation:
-    """Return the evaluation that somebody asks for: ``caller`` is named in errors and in the ledger."""
+    """Return the evaluation that somebody asks for: ``caller`` is named in errors and in the ledger.
+
+    The ledger records ``told``, the arguments or parameters of the caller, with the type of the model.
+    """
     require_possible(caller, estimator, confidence, adjacency)
     asked, budget, bits = Asked.of(estimator, positive, caller), Budget.of(epsilon, 0.0), bits_for(random_state)
     require_shares(budget, accuracy_share, adjacency)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=3)
     voters = Voters.of(estimator, X, groups, group_column)
     promise: Any = {"adjacency": adjacency, "private": bits.private, "unit": voters.unit}
-    with set_aside(ledger, budget, label=caller, **promise) as reserved:
+    told = {**told, "estimator": type(estimator)}
+    with set_aside(ledger, budget, label=caller, **promise, asked=told) as reserved:
         door = Door(reserved, bits, adjacency)
         true = labels_to_score(caller, estimator, X, y)
         released = _released(door, estimator, X, true, voters, asked, accuracy_share)

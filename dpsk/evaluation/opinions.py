@@ -15,7 +15,8 @@ from sklearn.pipeline import Pipeline
 from ..elementwise import log
 from ..estimators.classifier import PrivateClassifier
 from ..mechanisms.samplers import Floats, Integers
-from ..model_selection.judging import answers, equal, is_search, predicts_as_dpsk, silence
+from ..model_selection.judging import answers, equal, is_search, predicts_as_dpsk
+from ..pipelines.in_front import silence
 
 LARGEST = 36.0  # log-odds: a probability of 1 - 2^-52
 

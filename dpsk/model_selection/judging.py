@@ -1,13 +1,11 @@
-"""Private rows in a fitted model or in a step of a pipeline: every row is treated by itself, and nothing is shown.
+"""Private rows in a fitted model: every row is judged by itself, and nothing is shown.
 
 A model may refuse a row: an encoder may not know a category, a classifier may get NaN. Its error or warning would be an
-exact fact about this row that nobody paid for. So a refused row counts as a wrong prediction, or as a row of zeros.
+exact fact about this row that nobody paid for. So a refused row counts as a wrong prediction.
 """
 
 import copy
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -25,11 +23,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..calibration import Curve, Temperature
 from ..data import Chunks, is_dask, map_rows, require_table
-from ..data.sparse import one_per_place
 from ..estimators.blocks import for_travel
 from ..estimators.classifier import PrivateClassifier
 from ..estimators.grouping import without_ids
 from ..estimators.validation import columns_of, require_numbers
+from ..pipelines import PrivatePipeline
+from ..pipelines.functions import is_ufunc
+from ..pipelines.in_front import OF_THE_USER, accepted, n_rows_of, rows_of, silence
 from .independent_rows import IndependentRows
 
 _ROW_BY_ROW = (
@@ -49,32 +49,6 @@ _ASKED = ("predict", "decision_function", "predict_proba", "_log_odds", "_says",
 
 _MAPS = (type(None), Curve, Temperature)
 """The calibrations that take each score by itself."""
-
-_OF_THE_USER: tuple[type[BaseException], ...] = (KeyboardInterrupt, GeneratorExit)
-
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """Show no warning: a warning that a row causes is a fact about this row."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def n_rows_of(X: Any) -> int:
-    """Return the number of rows of a table in memory."""
-    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def rows_of(X: Any, chosen: Any) -> Any:
-    """Return some rows of an array, a sparse matrix, a DataFrame or a list; ``chosen`` is a slice, or indices."""
-    if hasattr(X, "iloc"):
-        return X.iloc[chosen]
-    if hasattr(X, "column_names") and not isinstance(chosen, slice):  # a table of pyarrow
-        return X.take(chosen)
-    if hasattr(X, "tocsr"):
-        return one_per_place(X)[chosen] if X.format == "coo" else X.tocsr()[chosen]
-    return X[chosen]
 
 
 def labels_of(y: Any) -> NDArray[Any]:
@@ -171,7 +145,7 @@ def _in_memory(estimator: Any, X: Any, questions: Questions) -> Answers:
     n = n_rows_of(X)
     X = _by_rows(X)
     of_dpsk = isinstance(estimator, PrivateClassifier)  # it writes into nothing, and reads lists number by number
-    told = _OF_THE_USER if _is_fitted(estimator) else (*_OF_THE_USER, NotFittedError)
+    told = OF_THE_USER if _is_fitted(estimator) else (*OF_THE_USER, NotFittedError)
 
     def ask(start: int, stop: int) -> list[NDArray[Any]]:
         rows = rows_of(X, slice(start, stop))
@@ -184,7 +158,7 @@ def _in_memory(estimator: Any, X: Any, questions: Questions) -> Answers:
     # rows of a list decide together what type their numbers have
     together = judges_rows_alone(estimator) and (of_dpsk or hasattr(X, "shape"))
     parts = [(0, n)] if together else [(i, i + 1) for i in range(n)]
-    found = [piece for start, stop in parts for piece in _accepted(ask, start, stop, told)]
+    found = [piece for start, stop in parts for piece in accepted(ask, start, stop, told)]
     return _put_together(found, n, questions)
 
 
@@ -280,28 +254,6 @@ def _entries(estimator: Any, questions: Questions, block: Any) -> NDArray[Any]:
     return entries
 
 
-def _accepted(
-    work: Callable[[int, int], Any], start: int, stop: int, told: tuple[type[BaseException], ...] = _OF_THE_USER
-) -> Iterator[tuple[int, Any]]:
-    """Yield the result of ``work`` for rows ``start`` to ``stop``; if they are refused, the results for their halves.
-
-    Every exception refuses the rows, except those in ``told``: interrupts by the user, and errors about the model.
-    """
-    if stop <= start:
-        return
-    try:
-        done = work(start, stop)
-    except told:
-        raise
-    except BaseException:  # a step may end the process, or be written in a language whose errors are no Exception
-        if stop - start > 1:
-            middle = (start + stop) // 2
-            yield from _accepted(work, start, middle, told)
-            yield from _accepted(work, middle, stop, told)
-    else:
-        yield start, done
-
-
 def equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
     """Return where two labels are equal, pair by pair."""
     kinds = {"number" if labels.dtype.kind in "biuf" else labels.dtype.kind for labels in (predicted, true)}
@@ -313,7 +265,7 @@ def equal(predicted: NDArray[Any], true: NDArray[Any]) -> NDArray[np.bool_]:
 def _same(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except _OF_THE_USER:
+    except OF_THE_USER:
         raise
     except BaseException:  # a missing value that is neither equal nor unequal, or whatever a label does
         return False
@@ -330,9 +282,7 @@ def judges_rows_alone(estimator: Any) -> bool:
         return predicts_as_dpsk(estimator)
     if type(estimator) is preprocessing.FunctionTransformer:
         # a ufunc gives an entry the same bits wherever it stands in an array
-        func = estimator.func
-        of_entries = isinstance(func, np.ufunc) and func.nin == 1 and func.signature is None
-        return func is None or (of_entries and not estimator.kw_args)
+        return estimator.func is None or (is_ufunc(estimator.func) and not estimator.kw_args)
     parts = _parts(estimator)
     if parts is not None:
         return all(map(judges_rows_alone, parts))
@@ -352,7 +302,7 @@ def _of_dpsk(kind: type) -> bool:
 
 def _parts(estimator: Any) -> list[Any] | None:
     """Return the parts that a row passes through, None if they are not known."""
-    if type(estimator) is Pipeline:
+    if type(estimator) in (Pipeline, PrivatePipeline):
         return [step for _, step in estimator.steps]
     if hasattr(estimator, "best_estimator_") and _of_dpsk(type(estimator)):
         return [estimator.best_estimator_]
@@ -367,66 +317,3 @@ def _parts(estimator: Any) -> list[Any] | None:
 
 def _is_word(step: Any, *words: str) -> bool:
     return isinstance(step, str) and step in words
-
-
-def transformed(fit_transform: Callable[[Any, Any], Any], X: Any, y: Any) -> Any:
-    """Return the training rows after the steps in front of a private model. A row that they refuse becomes zeros.
-
-    So does a row that they do not turn into finite numbers. ``fit_transform`` may be called many times. Its last call
-    has all rows that are not refused.
-
-    Formal guarantee
-    ----------------
-    (docs/guarantees.md, 11.4)
-    For steps that treat each row by itself, what becomes of a row is a function of this row. Public are: some row is
-    accepted, and refused rows hold no NaN or infinity.
-    """
-    n = n_rows_of(X)
-
-    def work(start: int, stop: int) -> tuple[int, Any]:
-        some = slice(start, stop)
-        made = fit_transform(copy.deepcopy(rows_of(X, some)), rows_of(y, some))
-        if n_rows_of(made) != stop - start:
-            raise ValueError("a step in front of the estimator must return as many rows as it gets")
-        if not np.isfinite(made.data if sp.issparse(made) else np.asarray(made, dtype=np.float64)).all():
-            raise ValueError("a model takes finite numbers only")
-        return stop, made
-
-    with silence():
-        found = list(_accepted(work, 0, n))
-        kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
-        if _has_gaps(rows_of(X, np.delete(np.arange(n), kept))):
-            raise ValueError(
-                "Input X contains NaN or infinity that no step in front of the estimator fills. Drop such rows, or "
-                "fill them with a constant that is not taken from the data"
-            )
-        if not found:
-            raise ValueError(
-                "the steps in front of the private estimator refuse every row, or make no finite numbers of it. Fit "
-                "them to a few rows of your own making to see why"
-            )
-        if found[0][1][0] - found[0][0] == n:
-            return found[0][1][1]
-        made = fit_transform(rows_of(X, kept), rows_of(y, kept))
-        require_numbers(made)  # as if no row had been refused
-        return _among_zeros(made, kept, n)
-
-
-def _has_gaps(X: Any) -> bool:
-    """Return whether some of the numbers of a table are NaN or infinite."""
-    if sp.issparse(X):
-        return not np.isfinite(X.data).all()
-    columns = [X.iloc[:, k] for k in range(X.shape[1])] if hasattr(X, "iloc") else [np.asarray(X)]
-    numbers = [column for column in columns if getattr(column.dtype, "kind", "O") == "f"]
-    return not all(np.isfinite(np.asarray(column, dtype=np.float64)).all() for column in numbers)
-
-
-def _among_zeros(made: Any, kept: NDArray[np.intp], n: int) -> Any:
-    """Return ``n`` rows: those made at their positions, zeros at the others."""
-    if sp.issparse(made):
-        made, counts = made.tocsr(), np.zeros(n, dtype=np.intp)
-        counts[kept] = np.diff(made.indptr)
-        return sp.csr_matrix((made.data, made.indices, np.r_[0, np.cumsum(counts)]), (n, made.shape[1]))
-    full = np.zeros((n, *np.shape(made)[1:]))
-    full[kept] = made
-    return type(made)(full, columns=made.columns) if hasattr(made, "iloc") else full

@@ -23,13 +23,14 @@ from ..estimators.plan import budget_of_plan, plan_of, with_parameters_of
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.randomness import generator_for
 from ..mechanisms.samplers import Integers, uniform_below
+from ..pipelines import PrivatePipeline
+from ..pipelines.in_front import rows_of, settled, transformed
 from ..privacy import Budget
 from ..privacy.allowance import Allowance
 from ..privacy.repetition import BestOf
 from ..privacy.units import ROW
-from .judging import rows_of, transformed
+from .private_step import private_step
 from .score import released_successes
-from .search_cost import private_step
 from .voters import Voters
 
 _SET_BY_THE_SEARCH = ("epsilon", "delta", "rho", "ledger", "random_state", "verbose", "adjacency")
@@ -131,6 +132,8 @@ class Run:
     adjacency: str
     private: bool
     unit: str = ROW
+    seed: int = 0
+    """Of the steps in front of the model, which is no secret: their draws must not tell how many runs there were."""
 
     def model(self, parameters: dict[str, Any]) -> tuple[Any, PrivateClassifier]:
         """Return an unfitted model that shows nothing while it is fitted, and its private step, without ids in X."""
@@ -177,7 +180,10 @@ class Run:
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
-        budget_with(self.model(parameters)[1], smallest(self.unit), *self.start)
+        model, last = self.model(parameters)
+        if isinstance(model, PrivatePipeline):
+            model.in_front().require()
+        budget_with(last, smallest(self.unit), *self.start)
 
     def require(self, space: Space, facts: Facts, classes: Any) -> None:
         """Raise ValueError if some parameters cannot be fitted to these classes, or for persons.
@@ -223,7 +229,7 @@ class Run:
         train, held_out = shares
         known, column = last.classes, private_step(self.estimator).group_column
         last.set_params(classes=classes, ledger=self._allowance(), random_state=seeds[0])
-        shown = fit_in_front(model, rows_of(X, train), y[train])
+        shown = fit_in_front(model, rows_of(X, train), y[train], self.seed)
         fitted, voting = (None if persons is None else persons.codes[rows] for rows in shares)
         there = None if fitted is None else Persons.of(keys_of(fitted))
         self.calibrated(last, smallest(self.unit), self.facts(last, shown, len(classes), there))
@@ -265,12 +271,13 @@ def require_free(last: PrivateClassifier, adjacency: str) -> None:
         raise ValueError("accountant='pld' of the estimator takes too long to plan for a search: use 'rdp'")
 
 
-def fit_in_front(model: Any, X: Any, y: Any) -> Any:
-    """Fit the steps before the private one, and return what it will see."""
+def fit_in_front(model: Any, X: Any, y: Any, seed: int) -> Any:
+    """Fit the steps before the private one, and return what it will see. Steps draw the same in all runs."""
     while isinstance(model, Pipeline):
         front = model[:-1]
         if front.steps:
-            X = transformed(front.fit_transform, X, y)
+            with settled(front, seed):
+                X = transformed(front.fit_transform, X, y)
             model.steps[:-1] = front.steps
         model = model.steps[-1][1]
     return X if hasattr(X, "shape") else np.asarray(X)

@@ -1,6 +1,7 @@
 """A private accuracy, with intervals that take the noise into account."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,10 +10,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 
 from ..data import Chunks, PrivateData, RawRows, is_dask
+from ..data.persons import Persons
 from ..data.weights import Weights
 from ..mechanisms import Laplace, bits_for
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.randomness import Bits
+from ..pipelines.in_front import n_rows_of
 from ..privacy import Budget, PrivacySpent
 from ..privacy.durable.store import set_aside
 from ..privacy.neighbours import Adjacency
@@ -20,7 +23,7 @@ from ..privacy.report import round_up, warn_not_private
 from ..privacy.units import ROW, several
 from ..queries import Successes
 from .intervals import rows_interval, rows_population_interval, votes_interval, votes_population_interval
-from .judging import correct, labels_of, n_rows_of
+from .judging import correct, labels_of
 from .voters import Voters
 
 
@@ -141,7 +144,7 @@ def private_score(
     budget, bits = Budget.of(epsilon, 0.0), bits_for(random_state)
     warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
     voters, promise = Voters.of(estimator, X, groups, group_column), {"adjacency": adjacency, "ledger": ledger}
-    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, **promise)
+    counted, spent = released_successes(estimator, X, y, budget, voters, bits=bits, confidence=confidence, **promise)
     return counted.score(confidence, spent)
 
 
@@ -187,25 +190,66 @@ class Counted:
 
 
 def released_successes(
-    estimator: Any, X: Any, y: Any, budget: Budget, voters: Voters, *, adjacency: str, ledger: Any, bits: Bits
+    estimator: Any,
+    X: Any,
+    y: Any,
+    budget: Budget,
+    voters: Voters,
+    *,
+    adjacency: str,
+    ledger: Any,
+    bits: Bits,
+    confidence: float | None = None,
 ) -> tuple[Counted, PrivacySpent]:
-    """Return the noisy sum of votes for the estimator, bought with the whole of a pure budget."""
-    mechanism, query = Laplace(budget.epsilon), Successes()
-    sensitivity = query.sensitivity(adjacency)
-    mechanism.check(sensitivity)  # an epsilon too small for the grid fails here
-    promise: Any = {"label": "private_score", "adjacency": adjacency, "private": bits.private, "unit": voters.unit}
-    with set_aside(ledger, budget, **promise) as filtered:
+    """Return the noisy sum of votes for the estimator, bought with the whole of a pure budget.
+
+    ``confidence`` is that of the intervals that follow, which the ledger records.
+    """
+
+    def judged() -> tuple[NDArray[np.bool_], Persons | None]:
         true = labels_to_score("private_score", estimator, X, y)
         shown, persons_of = voters.apart(X)
-        right = correct(estimator, shown, true).astype(np.float64)
-        persons = persons_of(len(true))
+        return correct(estimator, shown, true), persons_of(len(true))
+
+    asked = {"estimator": type(estimator), "epsilon": budget.epsilon, "confidence": confidence, "adjacency": adjacency}
+    asked |= {"group_column": voters.column, "random_state": None if bits.private else "given"}
+    promise: Any = {"label": "private_score", "adjacency": adjacency, "unit": voters.unit, "asked": asked}
+    return released_votes(judged, budget, ledger=ledger, bits=bits, **promise)
+
+
+def released_votes(
+    judged: Callable[[], tuple[NDArray[np.bool_], Persons | None]],
+    budget: Budget,
+    *,
+    label: str,
+    adjacency: str,
+    unit: str,
+    ledger: Any,
+    bits: Bits,
+    asked: Mapping[str, Any],
+) -> tuple[Counted, PrivacySpent]:
+    """Return the noisy sum of votes, bought with the whole of a pure budget before rows are judged.
+
+    ``judged`` returns which rows are right, and whose rows they are, None where each has its own vote. ``asked`` are
+    the parameters that the ledger records.
+    """
+    require_noise(budget, adjacency)
+    promise: Any = {"label": label, "adjacency": adjacency, "private": bits.private, "unit": unit}
+    with set_aside(ledger, budget, **promise, asked=asked) as filtered:
+        right, persons = judged()
         weights = None if persons is None else Weights(persons.weights, persons)
-        data = PrivateData(RawRows(right[:, None], weights=weights), filtered, bits, adjacency=adjacency)
-        votes = data.measure(query)
-        released = data.release(votes, mechanism)
+        rows = RawRows(right.astype(np.float64)[:, None], weights=weights)
+        data = PrivateData(rows, filtered, bits, adjacency=adjacency)
+        votes = data.measure(Successes())
+        released = data.release(votes, Laplace(budget.epsilon))
     noisy, one = round(float(released[0]) / votes.unit), round(1 / votes.unit)
     scale = noise_scale(votes.sensitivity.l1, budget.epsilon)
-    return Counted(noisy, len(true), data.n_units, one, scale), replace(data.report(), held_out=True)
+    return Counted(noisy, len(right), data.n_units, one, scale), replace(data.report(), held_out=True)
+
+
+def require_noise(budget: Budget, adjacency: str) -> None:
+    """Raise ValueError for an epsilon that is too small for the grid."""
+    Laplace(budget.epsilon).check(Successes().sensitivity(adjacency))
 
 
 def labels_to_score(caller: str, estimator: Any, X: Any, given: Any) -> NDArray[Any]:

@@ -1,6 +1,7 @@
 """Private search for hyper-parameters: the best of a secret number of runs, on one budget."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral
@@ -17,7 +18,8 @@ from ..data import Door
 from ..data.labels import known_classes
 from ..data.persons import Persons
 from ..estimators.classifier import PrivateClassifier, accounted
-from ..estimators.constructor import refuse_unsupported
+from ..estimators.constructor import InOwnWords, in_own_words, refuse_unsupported
+from ..estimators.exported import Exported
 from ..estimators.grouping import require_two
 from ..estimators.opening import open_table
 from ..estimators.plan import doubts, plan_of
@@ -25,14 +27,16 @@ from ..estimators.validation import checked_labels, validated
 from ..mechanisms import Bits, bits_for
 from ..mechanisms.repetitions import repetitions
 from ..mechanisms.samplers import Integers, permutation
+from ..pipelines import check_pipeline
+from ..pipelines.in_front import lot
 from ..privacy import Budget
-from ..privacy.durable.store import set_aside
+from ..privacy.durable.store import set_aside, without_path
 from ..privacy.repetition import BestOf, Law, TruncatedNegativeBinomial
 from ..privacy.report import warn_not_private
 from ..privacy.units import ROW, several, unit_of
 from ..requirements import require_part
+from .private_step import private_step
 from .runs import Outcome, Run, Space, budget_with, fit_in_front, require_free, smallest
-from .search_cost import private_step
 from .voters import FindPersons, Voters
 
 
@@ -49,7 +53,7 @@ def _best_has(method: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Randomized search over hyper-parameters, all of it within one (epsilon, delta).
 
     A secret random number of times, parameters are drawn, a model with them is fitted on a part of the rows, and its
@@ -148,6 +152,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         run.calibrated(last, smallest(run.unit))
         return budget_with(last, smallest(run.unit), last.epsilon, last.delta)
 
+    def budget_of_fit(self) -> Budget:
+        """Return the budget of the whole search: public, before any data."""
+        return self._planned()[1]
+
     def _law(self) -> Law:
         law = TruncatedNegativeBinomial() if self.n_iter_distribution is None else self.n_iter_distribution
         if not isinstance(law, Law):
@@ -171,7 +179,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         budget = BestOf.budget(law, self.epsilon, self.delta, partial(budget_with, last, smallest(unit)))
         search: Any = budget.currency
         start = law.start(search.bounds, budget.epsilon, budget.delta)
-        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private, unit)
+        run = Run(self.estimator, search, start, last.adjacency, bits_for(self.random_state).private, unit, lot())
         for parameters in [{}, *space.probes()]:
             run.check(parameters)
         return run, budget, space
@@ -213,7 +221,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         promise: Any = {"label": type(self).__name__, "adjacency": run.adjacency, "private": bits.private}
         promise["unit"] = run.unit
         warn_not_private(noisy=True, seeded=not bits.private, stacklevel=2)
-        with accounted(self) as account, set_aside(self.ledger, budget, **promise) as ledger:
+        with accounted(self) as account, set_aside(self.ledger, budget, **promise, asked=self) as ledger:
             account.door = door = Door(ledger, bits, run.adjacency)
             X, persons_of = Voters(private_step(self.estimator).group_column, groups).apart(X)
             X, y, classes, persons = self._validated(run, budget, space, X, y, persons_of)
@@ -270,7 +278,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         shown = X
         if model is not last and X is not None:
             check_consistent_length(X, y)
-            shown = fit_in_front(model, X, y)
+            shown = fit_in_front(model, X, y, run.seed)
         if last.columns is None:
             checked, y = validated(last, shown, y)
         else:
@@ -284,7 +292,7 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         facts = run.facts(last, shown, len(classes), persons)
         fitted = facts.n_rows - self._n_held(facts.n_rows, run.unit)
         run.require(space, replace(facts, n_rows=fitted), classes)
-        for doubt in doubts(plan_of(last, facts), facts, delta=budget.delta):
+        for doubt in (*_doubts_about_steps(run, space), *doubts(plan_of(last, facts), facts, delta=budget.delta)):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons
 
@@ -321,6 +329,10 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         """The names of the columns seen in ``fit``, if they had any."""
         return self._fitted().feature_names_in_
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without an absolute path."""
+        return without_path(super().__getstate__())
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_estimator_")  # a report alone is what a search leaves that came to nothing
 
@@ -353,3 +365,18 @@ class PrivateSearchCV(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):  # ty
         tags.non_deterministic = self.random_state is None
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _doubts_about_steps(run: Run, space: Space) -> Iterator[str]:
+    """Yield what steps in front of the classifier are known to show of rows, which the search does not pay for."""
+    models = [run.model(parameters)[0] for parameters in [{}, *space.probes()]]
+    for one in dict.fromkeys(one for model in models for one in check_pipeline(model).refused):
+        mixes = one.verdict == "mixes rows" and one.kind == "FunctionTransformer"  # others do so by their errors only
+        if one.verdict == "learns" or mixes:
+            yield (
+                f"the step {one.name} ({one.kind}) {one.why}: the guarantee of the search does not cover that. "
+                f"Instead: {one.instead}. dpsk.make_pipeline refuses such steps"
+            )
+
+
+PrivateSearchCV.__init__ = in_own_words(PrivateSearchCV.__init__)  # type: ignore[method-assign]

@@ -34,6 +34,14 @@ class Release:
 
 
 @dataclass(frozen=True)
+class Recorded:
+    """Where a fit is recorded: the id of its entry and the identity of the durable ledger; None where it is not."""
+
+    entry: str | None = None
+    ledger: str | None = None
+
+
+@dataclass(frozen=True)
 class Budget:
     """The guarantee promised before a fit: (epsilon, delta), and the limit that buys it in one currency.
 
@@ -106,6 +114,9 @@ def _require_positive(name: str, value: float) -> None:
         raise ValueError(f"{name}={value!r} must be a positive finite number")
 
 
+_NOWHERE = Recorded()
+
+
 class Ledger:
     """Append-only record and privacy filter of one budget.
 
@@ -115,10 +126,10 @@ class Ledger:
     to about 1e-16.) A discovery is accepted once. (docs/guarantees.md, 2.6 and 14.7)
     """
 
-    def __init__(self, budget: Budget, *, unit: str = ROW) -> None:
+    def __init__(self, budget: Budget, *, unit: str = ROW, recorded: Recorded = _NOWHERE) -> None:
         if not (budget.limit > 0 and math.isfinite(budget.limit)):
             raise ValueError(f"a budget of {budget.limit!r} {budget.currency.name} must be positive and finite")
-        self._budget, self._unit = budget, as_unit(unit)
+        self._budget, self._unit, self._recorded = budget, as_unit(unit), recorded
         self._limit = Fraction(budget.limit)
         self._charged = self._held = Fraction(0)
         self._failure = 0.0
@@ -137,6 +148,11 @@ class Ledger:
     def unit(self) -> str:
         """What the guarantee protects: "row", or the name of the persons whose rows are protected together."""
         return self._unit
+
+    @property
+    def recorded(self) -> Recorded:
+        """The entry of the durable ledger that this budget was set aside in, if there is one."""
+        return self._recorded
 
     @property
     def charged(self) -> float:

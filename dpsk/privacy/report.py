@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Any
 
 from .currencies import Currency, GaussianDP, RenyiDP
 from .discovery import Discovery
-from .ledger import Ledger, Release
+from .ledger import Ledger, Recorded, Release
 from .neighbours import Adjacency
 from .repetition import BestOf
 from .rounding import above
 from .units import ROW, as_unit, definition, group_protected_less, several
+
+STEPS_AND_TIMING = "Nothing is promised about preprocessing steps that learned from the data, nor about timing. "
+"""What a statement says of steps in front of a model, of which a fit knows nothing."""
 
 
 class NotPrivateWarning(UserWarning):
@@ -65,6 +68,10 @@ class PrivacySpent:
     held_out : bool, default=False
         Whether a model that was there already was judged on held-out rows, whom the guarantee is for. It says nothing
         about the rows that the model was fitted on.
+    entry, ledger : str or None, default=None
+        The id of the entry in the ledger that the fit was recorded in, and the identity of that ledger
+        (:meth:`PrivacyLedger.find <dpsk.PrivacyLedger.find>`). None without a ledger. Both are random names, so reports
+        that differ in nothing else are equal.
     """
 
     epsilon: float
@@ -81,6 +88,8 @@ class PrivacySpent:
     unit: str = ROW
     weighted: bool = False
     held_out: bool = False
+    entry: str | None = field(default=None, compare=False)
+    ledger: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error
@@ -102,15 +111,18 @@ class PrivacySpent:
             releases=ledger.releases,
             complete=complete,
             unit=ledger.unit,
+            entry=ledger.recorded.entry,
+            ledger=ledger.recorded.ledger,
         )
 
     @classmethod
-    def nothing_promised(cls, delta: float, adjacency: str, unit: str = ROW) -> PrivacySpent:
+    def nothing_promised(
+        cls, delta: float, adjacency: str, unit: str = ROW, recorded: Recorded | None = None
+    ) -> PrivacySpent:
         """Return the report of a fit without noise, at epsilon = inf."""
-        inf = math.inf
-        return cls(
-            inf, float(delta), inf, GaussianDP(), limit=inf, charged=inf, adjacency=adjacency, private=False, unit=unit
-        )
+        inf, named = math.inf, {} if recorded is None else asdict(recorded)
+        promise: Any = {"adjacency": adjacency, "private": False, "unit": unit}
+        return cls(inf, float(delta), inf, GaussianDP(), limit=inf, charged=inf, **promise, **named)
 
     @property
     def discovery(self) -> Discovery | None:
@@ -143,6 +155,10 @@ class PrivacySpent:
 
     def statement(self) -> str:
         """Return a paragraph for a report: unit, neighbours, guarantee, what counts as public, groups of units."""
+        where = "" if self.entry is None else f" It is entry {self.entry} of the ledger {self.ledger}."
+        return self._promise() + where
+
+    def _promise(self) -> str:
         if not self.complete:
             return self._without_model()
         if math.isinf(self.limit):
@@ -162,8 +178,7 @@ class PrivacySpent:
             f"sets are neighbours when {self._neighbours()}. Treated as public, and not protected: {self._public()}, "
             f"and every parameter of the {'search' if self._is_search() else 'estimator'}. {self._discovered()}"
             f"{self._groups()}{self._weights()}"
-            "Nothing is promised about preprocessing steps that learned from the data, nor about timing. Other fits on "
-            "the same data, such as a model selection, add to it."
+            f"{STEPS_AND_TIMING}Other fits on the same data, such as a model selection, add to it."
         )
 
     def _of_held_out(self) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from ..privacy.durable.store import PrivacyLedger
+from ..privacy.fits_so_far import as_in_a_new_process
 from .replay import replayed
 
 _NOTHING = "builtins.NoneType"
@@ -128,6 +129,7 @@ def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
             redirect_stderr(printed),
             _logged(printed),
             replayed(stream),
+            as_in_a_new_process(),
         ):
             warnings.simplefilter("always")
             tempfile.tempdir = os.path.join(folder, "temporary")

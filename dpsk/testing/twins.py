@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from ..model_selection.judging import rows_of
+from ..pipelines.in_front import rows_of
 from .common import require
 from .observe import Seen, differences, observed
 

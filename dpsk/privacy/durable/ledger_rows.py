@@ -1,14 +1,16 @@
-"""The tables of a ledger file: its terms, its identity, and the sum in each account."""
+"""The tables of a ledger file: its terms, its identity, the sum in each account, and what is told of each fit."""
 
 import json
 import sqlite3
 import uuid
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
 from ..units import ROW
 from .ledger_file import WITH_RESERVE, WITH_UNIT, LedgerError, layout
-from .terms import NOTHING, Amount, Terms
+from .remarks import Remarks
+from .terms import NOTHING, Amount, Spend, Terms
 
 ALL = ""
 """The one account of a ledger whose data sets are not declared disjoint."""
@@ -20,9 +22,14 @@ def now() -> str:
 
 def identity(db: sqlite3.Connection) -> str | None:
     """Return the random name of the ledger; None if an older version made it and nobody has written to it since."""
-    if not db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'identity'").fetchone()[0]:
+    if not _has_table(db, "identity"):
         return None
     return str(db.execute("SELECT name FROM identity").fetchone()[0])
+
+
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    found: int = db.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (name,)).fetchone()[0]
+    return bool(found)
 
 
 def identify(db: sqlite3.Connection) -> str:
@@ -68,6 +75,43 @@ def reserved_deltas(db: sqlite3.Connection) -> dict[int, Fraction]:
     """Return, by the number of the fit, how much of the reserve was set aside."""
     rows = db.execute("SELECT number, reserved_delta FROM fits") if _has_reserve(db) else ()
     return {number: Fraction(delta) for number, delta in rows}
+
+
+def remark(db: sqlite3.Connection, token: str, remarks: Remarks) -> None:
+    """Note what is told of a fit. Older versions ignore this table; fits that they record have no row in it."""
+    db.execute(
+        "CREATE TABLE IF NOT EXISTS remarks (token TEXT PRIMARY KEY, parameters TEXT NOT NULL, who TEXT NOT NULL, "
+        "note TEXT NOT NULL)"
+    )
+    db.execute("INSERT INTO remarks VALUES (?, ?, ?, ?)", (token, remarks.parameters, remarks.who, remarks.note))
+
+
+def spends(db: sqlite3.Connection, terms: Terms, on: tuple[str, ...]) -> list[Spend]:
+    """Return everything that was recorded on these data sets, in order; none named stands for all of the data."""
+    rows = db.execute(
+        "SELECT number, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, started, ended, "
+        "token FROM fits ORDER BY number"
+    )
+    found, deltas, told = list[Spend](), reserved_deltas(db), _remarks(db)
+    for number, label, datasets, private, *amounts, state, started, ended, token in rows:
+        epsilon, fit_delta, reserved, main, delta = amounts
+        names = tuple(json.loads(datasets))
+        if on and names and not set(names) & set(on):
+            continue
+        of_delta = Fraction(fit_delta) if terms.currency == "basic" else deltas.get(number, Fraction(0))
+        held = terms.as_dict(Amount(Fraction(reserved), of_delta) if private else NOTHING)
+        counted = terms.as_dict(Amount(Fraction(main), Fraction(delta)))
+        of_fit = number, label, names, bool(private), float(epsilon), float(fit_delta)
+        parameters, who, note = told.get(token, (None, "", ""))
+        found.append(Spend(*of_fit, held, counted, state, started, ended, token, parameters, who, note))
+    return found
+
+
+def _remarks(db: sqlite3.Connection) -> dict[str, tuple[dict[str, Any], str, str]]:
+    if not _has_table(db, "remarks"):
+        return {}
+    rows = db.execute("SELECT token, parameters, who, note FROM remarks")
+    return {token: (json.loads(parameters), who, note) for token, parameters, who, note in rows}
 
 
 def _has_reserve(db: sqlite3.Connection) -> bool:

@@ -1,6 +1,9 @@
-"""The paragraph about a durable ledger, for a report."""
+"""A durable ledger for a report: as a paragraph, and as plain values."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 from ..neighbours import Adjacency
 from ..report import round_up
@@ -36,6 +39,27 @@ def ledger_statement(terms: Terms, spends: Sequence[Spend], left: Amount, names:
     if waiting:
         text += f" Running, or ended without a word: {number_of(waiting, 'fit')}, counted with all that was set aside."
     return text
+
+
+SCHEMA = 1
+"""The version of :func:`as_plain`. It grows when a name is taken away or gets another meaning."""
+
+
+def as_plain(
+    identity: str | None,
+    file: str,
+    terms: Terms,
+    spends: Sequence[Spend],
+    left: Mapping[str, float],
+    left_for: Mapping[str, Mapping[str, float]],
+) -> dict[str, Any]:
+    """Return a ledger as plain values, ready for JSON; what is infinite becomes None."""
+    fixed = asdict(terms) | {"limit": terms.as_dict(terms.limit), "disjoint": list(terms.disjoint)}
+    entries = [asdict(spend) | {"datasets": list(spend.datasets)} for spend in spends]
+    for entry in entries:
+        entry["epsilon"] = entry["epsilon"] if math.isfinite(entry["epsilon"]) else None
+    named = {"schema": SCHEMA, "identity": identity, "file": file}
+    return named | {"terms": fixed, "left": left, "left_for": left_for, "entries": entries}
 
 
 def _conditions(terms: Terms) -> str:

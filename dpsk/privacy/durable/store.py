@@ -3,38 +3,42 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import sqlite3
 import uuid
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 from ..allowance import Allowance
-from ..ledger import Budget, BudgetExhausted, Ledger
+from ..ledger import Budget, BudgetExhausted, Ledger, Recorded
 from ..units import ROW
-from .ledger_file import LedgerError, created, reading, writing
+from .capacity import advice
+from .handle import Handle
+from .ledger_file import LedgerError, created
 from .ledger_rows import (
     ALL,
     account,
     identify,
-    identity,
     now,
     read_terms,
+    remark,
     require_sums,
-    reserved_deltas,
     set_account,
     set_aside_delta,
+    spends,
     write_terms,
 )
-from .ledger_statement import ledger_statement, number_of
+from .ledger_statement import as_plain, ledger_statement, number_of
+from .remarks import Remarks, checked_remark
+from .reservation import Reservation
 from .terms import NOTHING, Amount, Spend, Terms
+from .whereabouts import travels_whole
 
 
-class PrivacyLedger:
+class PrivacyLedger(Handle):
     """One privacy budget for everything that is done with the same data, kept in a file.
 
     Hand it to estimators as ``ledger=``. Clones, threads, processes and later sessions that use the same file share the
@@ -43,7 +47,7 @@ class PrivacyLedger:
 
     Formal guarantees
     -----------------
-    (docs/guarantees.md, 12.2 to 12.7, 12.9 and 12.10)
+    (docs/guarantees.md, 12.2 to 12.7 and 12.9 to 12.11)
     Everything that fits and scores recorded here release, together, is (epsilon, delta)-differentially private for
     each unit, whatever was chosen on the way and in which order, also while fits run at the same time (Rogers, Roth,
     Ullman & Vadhan 2016; Feldman & Zrnic 2021; Smith & Thakurta 2022; Haney et al. 2023):
@@ -90,12 +94,15 @@ class PrivacyLedger:
         so that a lost file does not become a new budget.
     timeout : float, default=60.0
         How many seconds to wait while another process writes.
+    note, who : str, default=None
+        Why, and by whom: recorded with every fit of this handle, and no terms of the ledger. Without ``who`` it is the
+        login name ("" for none).
 
     Examples
     --------
     >>> import tempfile
     >>> from dpsk import PrivacyLedger
-    >>> ledger = PrivacyLedger(tempfile.mkdtemp() + "/patients.db", epsilon=2.0, delta=1e-5)
+    >>> ledger = PrivacyLedger(tempfile.mkdtemp() + "/patients.db", epsilon=2.0, delta=1e-5, currency="basic")
     >>> ledger.remaining()
     {'epsilon': 2.0, 'delta': 1e-05}
     """
@@ -114,12 +121,13 @@ class PrivacyLedger:
         unit: str | None = None,
         create: bool | None = None,
         timeout: float = 60.0,
+        note: str | None = None,
+        who: str | None = None,
     ) -> None:
         if create is not None and not isinstance(create, bool):
             raise ValueError(f"create={create!r} must be True, False or None")
-        if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout < math.inf:
-            raise ValueError(f"timeout={timeout!r} must be a number of seconds")
-        self._bind(_as_path(path), (), float(timeout))
+        seconds, said = _as_seconds(timeout), (checked_remark("note", note), checked_remark("who", who))
+        self._bind(_as_path(path), (), seconds, None, *said)
         given: dict[str, Any] = {
             "epsilon": epsilon,
             "delta": delta,
@@ -131,79 +139,34 @@ class PrivacyLedger:
             "unit": unit,
         }
         has_budget = epsilon is not None or delta is not None
-        if create or (create is None and has_budget and not os.path.exists(self._path)):
-            self._create(Terms.fixed(**given), refuse_existing=bool(create))
-        self.terms().require(self._path, **given)
+        if create or (create is None and has_budget and not os.path.exists(self.path)):
+            self._create(Terms.fixed(**given), refuse_existing=bool(create), advise=currency is None)
+        self.terms().require(self.path, **given)
         if self._identity is None:  # the ledger of an older version: a file that cannot be written stays without a name
             with suppress(LedgerError), self._writing():
                 pass
 
-    def _create(self, terms: Terms, *, refuse_existing: bool) -> None:
-        with created(self._path, self._timeout) as db:
+    def _create(self, terms: Terms, *, refuse_existing: bool, advise: bool) -> None:
+        with created(self.path, self._timeout) as db:
             if db is not None:
                 write_terms(db, terms)
                 identify(db)
             elif refuse_existing:
-                raise LedgerError(f"create=True, but {self._path!r} exists: open it with create=False")
+                raise LedgerError(f"create=True, but {self.path!r} exists: open it with create=False")
+        if advise and db is not None and (told := advice(terms)):
+            logging.getLogger("dpsk").warning(told)
 
-    def _bind(self, path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> Self:
-        self._path, self._datasets, self._timeout, self._identity = path, datasets, timeout, identity
-        return self
+    def on(self, *datasets: str, note: str | None = None, who: str | None = None) -> PrivacyLedger:
+        """Return a handle on the same ledger for fits on the data set, or data sets, with these names.
 
-    @contextmanager
-    def _reading(self, timeout: float | None = None) -> Iterator[sqlite3.Connection]:
-        """Give a connection to the ledger that this handle knows, or is about to know."""
-        self._require_here()
-        with reading(self._path, self._timeout if timeout is None else timeout) as db:
-            self._identity = self._recognised(db)
-            yield db
-
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection that alone may write to it. A ledger without a name gets one."""
-        self._require_here()
-        with writing(self._path, self._timeout) as db:
-            found = self._recognised(db) or identify(db)
-            yield db
-        self._identity = found
-
-    def _require_here(self) -> None:
-        if self._identity is not None and not os.path.exists(self._path):
-            raise LedgerError(
-                f"there is no ledger at {self._path!r} any more: it was deleted or moved. Restore a backup, and "
-                "count what was fitted since"
-            )
-
-    def _recognised(self, db: sqlite3.Connection) -> str | None:
-        """Return the name in the file; raise LedgerError if it is not the one that was there before."""
-        found = identity(db)
-        if self._identity not in (None, found):
-            raise LedgerError(
-                f"{self._path!r} is another ledger ({found}) than the one that was used here ({self._identity}). The "
-                "first one was deleted or replaced, and its record is not here. Restore it from a backup. If this "
-                f"ledger is for other data, open it anew: PrivacyLedger({self._path!r})"
-            )
-        return found
-
-    @property
-    def path(self) -> str:
-        """Where the ledger is."""
-        return self._path
-
-    @property
-    def identity(self) -> str | None:
-        """The random name of the ledger; None before a look at the file, or for one of an older version (read-only)."""
-        return self._identity
-
-    @property
-    def datasets(self) -> tuple[str, ...]:
-        """Which data sets fits with this handle are on; none named stands for all of the data."""
-        return self._datasets
-
-    def on(self, *datasets: str) -> PrivacyLedger:
-        """Return a handle on the same ledger for fits on the data set, or data sets, with these names."""
+        ``note`` and ``who`` are recorded with these fits; what is left out stays as it is. With one of them and without
+        a name, the data sets of this handle stay as well; with nothing at all the handle is for all of the data.
+        """
+        note, who = checked_remark("note", note), checked_remark("who", who)
         self.terms().require_datasets(datasets)
-        return _handle(self._path, datasets, self._timeout, self._identity)
+        stays = not datasets and not (note is None and who is None)
+        of_fits = self._note if note is None else note, self._who if who is None else who
+        return _handle(self.path, self._datasets if stays else datasets, self._timeout, self._identity, *of_fits)
 
     def terms(self) -> Terms:
         """Return what was fixed at creation."""
@@ -214,25 +177,30 @@ class PrivacyLedger:
 
     @contextmanager
     def fit(
-        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
-    ) -> Iterator[Ledger | None]:
+        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW, asked: Any = None
+    ) -> Iterator[Ledger | Recorded]:
         """Set the budget of one fit aside, then give the filter that the fit has to charge; settle when it ends.
 
-        ``budget`` is None for a fit without any privacy. Raises :class:`~dpsk.BudgetExhausted` if the budget does not
-        fit, ValueError if the ledger refuses such fits, and LedgerError if it cannot be written.
+        ``budget`` is None for a fit without any privacy, which gets no filter, but the name of its entry. ``asked`` is
+        the estimator, or the arguments in a dict: its public parameters are recorded. Raises
+        :class:`~dpsk.BudgetExhausted` if the budget does not fit, ValueError if the ledger refuses such fits, and
+        LedgerError if it cannot be written.
         """
-        reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private, unit=unit)
-        filtered = None if budget is None else Ledger(budget, unit=reservation.unit)
+        reservation = self.reserve(budget, label=label, adjacency=adjacency, private=private, unit=unit, asked=asked)
+        recorded, filtered = reservation.recorded, None
+        if budget is not None:
+            filtered = Ledger(budget, unit=reservation.unit, recorded=recorded)
         try:
-            yield filtered
+            yield recorded if filtered is None else filtered
         finally:
             reservation.end(filtered)
 
     def reserve(
-        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+        self, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW, asked: Any = None
     ) -> Reservation:
         """Set the whole budget aside, on disk when this returns; :meth:`fit` does this and settles."""
         private = private and budget is not None
+        remarks = Remarks.of(asked, self._who, self._note)  # runs code of the parameters: not while others wait
         with self._writing() as db:
             terms = read_terms(db)
             terms.require_fit(label, adjacency, private, unit)
@@ -247,6 +215,7 @@ class PrivacyLedger:
                 (token, label, json.dumps(self._datasets), private, *map(repr, promise), main, main, delta, now()),
             )
             set_aside_delta(db, token, amount.delta)
+            remark(db, token, remarks)
         return Reservation(self, token, budget, private, terms)
 
     def require_room(
@@ -264,7 +233,7 @@ class PrivacyLedger:
     def _amount(self, db: sqlite3.Connection, terms: Terms, budget: Budget | None, label: str) -> Amount:
         """Return what a fit with this budget sets aside; raise BudgetExhausted if it does not fit into an account."""
         terms.require_datasets(self._datasets)
-        require_sums(db, terms, self._path)
+        require_sums(db, terms, self.path)
         amount = NOTHING if budget is None else terms.price(budget)
         for name in self._accounts(terms):
             held = account(db, name)
@@ -313,39 +282,46 @@ class PrivacyLedger:
     def history(self) -> list[Spend]:
         """Return everything that was recorded on the data sets of this handle, in order."""
         with self._reading() as db:
-            return self._history(db, read_terms(db), self._datasets)
+            return spends(db, read_terms(db), self._datasets)
 
-    def _history(self, db: sqlite3.Connection, terms: Terms, on: tuple[str, ...]) -> list[Spend]:
-        rows = db.execute(
-            "SELECT number, label, datasets, private, epsilon, fit_delta, reserved, amount, delta, state, started, "
-            "ended FROM fits ORDER BY number"
-        )
-        spends, deltas = [], reserved_deltas(db)
-        for number, label, datasets, private, epsilon, fit_delta, reserved, main, delta, state, started, ended in rows:
-            names = tuple(json.loads(datasets))
-            if on and names and not set(names) & set(on):
-                continue
-            of_delta = Fraction(fit_delta) if terms.currency == "basic" else deltas.get(number, Fraction(0))
-            set_aside = Amount(Fraction(reserved), of_delta)
-            held = terms.as_dict(set_aside if private else NOTHING)
-            counted = terms.as_dict(Amount(Fraction(main), Fraction(delta)))
-            of_fit = number, label, names, bool(private), float(epsilon), float(fit_delta)
-            spends.append(Spend(*of_fit, held, counted, state, started, ended))
-        return spends
+    def find(self, fit: Any) -> Spend:
+        """Return the entry of a fitted model, of a report of it, or with an id, on whatever data sets it was."""
+        report = getattr(fit, "privacy_spent_", getattr(fit, "privacy_spent", fit))
+        wanted, of = (fit, None) if isinstance(fit, str) else (_of(report, "entry"), _of(report, "ledger"))
+        with self._reading() as db:
+            found = [spend for spend in spends(db, read_terms(db), ()) if spend.id == wanted]
+        if of not in (None, self._identity):
+            raise ValueError(f"this {type(fit).__name__} was recorded in the ledger {of}, not in {self._identity}")
+        if not found:
+            raise ValueError(
+                f"the ledger {self.path!r} has no entry {wanted!r}. `python -m dpsk budget show` prints the ids. If "
+                "this is one of them, an older copy of the file may have been put back"
+            )
+        return found[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that the ledger holds on the data sets of this handle as plain values, ready for JSON."""
+        with self._reading() as db:
+            terms = read_terms(db)
+            left = {name: terms.as_dict(terms.limit - account(db, name)) for name in terms.disjoint}
+            recorded, rest = spends(db, terms, self._datasets), terms.as_dict(self._left(db, terms))
+        return as_plain(self._identity, os.path.basename(self.path), terms, recorded, rest, left) | {
+            "statement": self.statement()
+        }
 
     def statement(self) -> str:
         """Return a paragraph for a report: what is promised for everything recorded, and what is not."""
         with self._reading() as db:
             terms = read_terms(db)
             names = self._datasets if terms.disjoint else ()  # names of others are labels: rows may lie in several
-            spends = self._history(db, terms, names)
+            recorded = spends(db, terms, names)
             left = self._left(db, terms)
-            require_sums(db, terms, self._path)
-        return ledger_statement(terms, spends, left, names)
+            require_sums(db, terms, self.path)
+        return ledger_statement(terms, recorded, left, names)
 
     def _name(self, account: str = ALL) -> str:
         names = (account,) if account != ALL else self._datasets
-        return f"PrivacyLedger({self._path!r})" + (f".on({', '.join(map(repr, names))})" if names else "")
+        return f"PrivacyLedger({self.path!r})" + (f".on({', '.join(map(repr, names))})" if names else "")
 
     def __repr__(self) -> str:
         try:
@@ -354,7 +330,7 @@ class PrivacyLedger:
                 left = terms.words(self._left(db, terms))
                 count = db.execute("SELECT count(*) FROM fits WHERE state != 'returned'").fetchone()[0]
         except (LedgerError, OSError) as error:
-            return f"<{self._name()}: {'missing' if not os.path.exists(self._path) else error}>"
+            return f"<{self._name()}: {'missing' if not os.path.exists(self.path) else error}>"
         more = f", reserve={terms.reserve:g}" if terms.reserve else ""
         more += f", unit={terms.unit!r}" if terms.unit != ROW else ""
         return (
@@ -362,92 +338,55 @@ class PrivacyLedger:
             f"{left} left after {number_of(count, 'fit')}>"
         )
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, PrivacyLedger):
-            return NotImplemented
-        return (self._path, self._datasets) == (other._path, other._datasets)
 
-    def __hash__(self) -> int:
-        return hash((self._path, self._datasets))
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _handle, (self._path, self._datasets, self._timeout, self._identity)
+def _whole(ledger: PrivacyLedger) -> tuple[Any, ...]:
+    """Return what makes this handle again in a process on the same machine."""
+    held = vars(ledger)
+    return _handle, tuple(held[f"_{name}"] for name in ("path", "datasets", "timeout", "identity", "note", "who"))
 
 
-class Reservation:
-    """The reservation of one fit, under a name that no other fit has in any file. It holds no connection."""
+travels_whole(PrivacyLedger, _whole)
 
-    def __init__(self, ledger: PrivacyLedger, token: str, budget: Budget | None, private: bool, terms: Terms) -> None:
-        self._store, self._token, self._budget, self._private, self._terms = ledger, token, budget, private, terms
-        self._process = os.getpid()
 
-    @property
-    def unit(self) -> str:
-        """The unit of the ledger, which the fit protects: ids in an array have no name of their own."""
-        return self._terms.unit
-
-    def end(self, filtered: Ledger | None) -> None:
-        """Record the end of the fit that charged ``filtered``, which is closed; None leaves the reservation whole.
-
-        In a forked copy this does nothing: the fit goes on in the process that began it. If the file cannot be written,
-        the whole reservation stays counted, and a warning says so: what was trained and paid for is not lost.
-        """
-        if self._process != os.getpid():
-            return
-        charged, failure = (math.inf, 0.0) if filtered is None else (filtered.close(), filtered.failure)
-        try:
-            self._close(charged, failure)
-        except LedgerError as error:
-            warnings.warn(
-                f"the end of this fit could not be recorded, so all that it set aside stays counted: {error}",
-                UserWarning,
-                stacklevel=2,
-            )
-
-    def _close(self, charged: float, failure: float) -> None:
-        store = self._store
-        with store._writing() as db:
-            terms = read_terms(db)
-            require_sums(db, terms, store._path)
-            row = db.execute("SELECT amount, delta, state FROM fits WHERE token = ?", (self._token,)).fetchone()
-            if row is None:
-                raise LedgerError(f"{store._path!r} is another file than the one in which this fit was set aside")
-            if row[2] != "open":
-                return
-            held, kept = Amount(Fraction(row[0]), Fraction(row[1])), NOTHING
-            if self._private and self._budget is not None and charged > 0:
-                kept = terms.settled(self._budget, charged, failure)
-            if not kept.fits_into(held):  # cannot be: then nothing is given back
-                kept = held
-            for name in store._accounts(terms):
-                set_account(db, name, account(db, name) - held + kept)
-            db.execute(
-                "UPDATE fits SET amount = ?, delta = ?, state = ?, ended = ? WHERE token = ?",
-                (str(kept.main), str(kept.delta), "closed" if charged > 0 else "returned", now(), self._token),
-            )
+def _of(report: Any, name: str) -> str:
+    """Return what a report tells of its entry; raise ValueError if there is none."""
+    found = getattr(report, name, None)
+    if not isinstance(found, str):
+        raise ValueError(
+            f"this {type(report).__name__} names no entry of a ledger: give the id of an entry, or a model that was "
+            "fitted with ledger=..., or its privacy_spent_"
+        )
+    return found
 
 
 @contextmanager
 def set_aside(
-    ledger: Any, budget: Budget | None, *, label: str, adjacency: str, private: bool, unit: str = ROW
+    ledger: Any,
+    budget: Budget | None,
+    *,
+    label: str,
+    adjacency: str,
+    private: bool,
+    unit: str = ROW,
+    asked: Any = None,
 ) -> Iterator[Any]:
-    """Give the Ledger of one fit (None without a budget), after ``ledger`` reserved its whole budget.
+    """Give the Ledger of one fit, after ``ledger`` reserved its whole budget; without a budget what was recorded.
 
     ``ledger`` is the parameter of the estimator; None reserves nothing. The unit of what is given is that of the
-    durable ledger, if there is one, and ``unit`` otherwise.
+    durable ledger, if there is one, and ``unit`` otherwise. ``asked`` is the estimator, or the arguments of a call in a
+    dict, whose parameters are recorded.
     """
-    durable = ledger if isinstance(ledger, Allowance) else as_ledger(ledger)
-    if durable is None:
-        yield None if budget is None else Ledger(budget, unit=unit)
-    else:
-        with durable.fit(budget, label=label, adjacency=adjacency, private=private, unit=unit) as filtered:
+    promise: Any = {"label": label, "adjacency": adjacency, "private": private, "unit": unit}
+    if isinstance(ledger, Allowance):
+        with ledger.fit(budget, **promise) as filtered:
             yield filtered
+        return
+    durable = as_ledger(ledger)
+    if durable is None:
+        yield Recorded() if budget is None else Ledger(budget, unit=unit)
+    else:
+        with durable.fit(budget, **promise, asked=asked) as reserved:
+            yield reserved
 
 
 def require_room(
@@ -468,9 +407,31 @@ def as_ledger(value: Any) -> PrivacyLedger | None:
     raise ValueError(f"ledger={value!r} must be None, a PrivacyLedger, or the path of one")
 
 
-def _handle(path: str, datasets: tuple[str, ...], timeout: float, identity: str | None = None) -> PrivacyLedger:
-    """Return a handle without looking at the file: a pickle may be read on a machine that does not have the file."""
-    return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout, identity)
+def without_path(state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of an estimator to be saved, with a handle for the absolute path of a ledger."""
+    ledger = state.get("ledger")
+    if isinstance(ledger, str | os.PathLike) and os.path.isabs(ledger):
+        with suppress(ValueError):  # what is no path fails in the fit, with a reason
+            return state | {"ledger": as_ledger(ledger)}
+    return state
+
+
+def _handle(
+    path: str,
+    datasets: tuple[str, ...],
+    timeout: float,
+    identity: str | None = None,
+    note: str | None = None,
+    who: str | None = None,
+) -> PrivacyLedger:
+    """Return a handle without looking at the file; pickles of older versions call this, too."""
+    return PrivacyLedger.__new__(PrivacyLedger)._bind(path, datasets, timeout, identity, note, who)
+
+
+def _as_seconds(timeout: Any) -> float:
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not 0 <= timeout < math.inf:
+        raise ValueError(f"timeout={timeout!r} must be a number of seconds")
+    return float(timeout)
 
 
 def _as_path(path: Any) -> str:

@@ -75,6 +75,11 @@ class Spend:
     ``reserved`` was reserved before the data were touched. ``counted`` is what counts now: all of it if the fit is
     "open" (it runs, or it crashed), the final amount if it is "closed", nothing if it is "returned" (it ended before
     anything was drawn) or not private.
+
+    ``id`` is a random name, which the report of the fit carries as ``entry``. ``parameters`` are those of the
+    estimator, or the arguments of the score, without ``ledger`` and ``verbose``; of ``random_state`` they tell only
+    whether it was given. ``who`` and ``note`` are what somebody said. A fit that an older version recorded has no
+    parameters (None).
     """
 
     number: int
@@ -88,6 +93,10 @@ class Spend:
     state: str
     started: str
     ended: str | None
+    id: str = ""
+    parameters: dict[str, Any] | None = None
+    who: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,198 @@
+"""One plain description of a fitted model, from which all forms follow that can be taken away.
+
+It holds what the fitted model holds, and nothing is computed from rows. So an exported model is post-processing of what
+the fit released: it keeps the guarantee of the fit and costs nothing (docs/guarantees.md, 1.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from ..calibration import Curve, Temperature
+from ..data.features import Features
+from ..data.grid import LARGEST_ENTRY
+from ..mechanisms.samplers import Floats
+from ..privacy.report import PrivacySpent
+
+Calibration: TypeAlias = Curve | Temperature
+
+_LABELS = {"b": "boolean", "i": "integer", "u": "integer", "f": "number", "U": "text"}
+
+
+@dataclass(frozen=True, eq=False)
+class Threshold:
+    """The second class is predicted where its probability, or the score without one, is at least ``value``."""
+
+    value: float
+    privacy: PrivacySpent
+
+
+@dataclass(frozen=True, eq=False)
+class Recalibration:
+    """Probabilities follow anew, by ``calibration``: of log-odds or scores plus ``shift``, or of log-probabilities."""
+
+    shift: float
+    calibration: Calibration
+    privacy: PrivacySpent
+
+
+Adjustment: TypeAlias = Threshold | Recalibration
+
+
+@dataclass(frozen=True, eq=False)
+class Description:
+    """A fitted model as its numbers.
+
+    A row is clipped to [low, high], ``origin`` is taken off, and a row longer than ``data_norm`` is scaled down to it.
+    Its scores are the products with ``coef``, plus ``constant``. Of a raw table ``features`` make the row first.
+
+    Parameters
+    ----------
+    estimator : str
+        The name of its class.
+    classes : ndarray
+        The labels. With two of them a row has one score, and a score above 0 is the second label. With more the first
+        of the largest scores wins.
+    n_features : int
+    names : tuple of str or None
+        The names of the columns.
+    low, high, origin : ndarray of shape (n_features,); empty for a raw table
+    data_norm : float or None
+    coef : ndarray of shape (n_scores, n_columns)
+    constant : ndarray of shape (n_scores,)
+    calibration : Curve, Temperature or None
+        The map from scores to log-odds.
+    probabilities : {"logistic", "softmax", "one-vs-rest"} or None
+        How probabilities follow from log-odds. None: there are none before an adjustment.
+    features : Features or None
+    privacy : PrivacySpent
+    adjustments : tuple of Threshold or Recalibration
+        What held-out rows have changed afterwards, in order.
+    """
+
+    estimator: str
+    classes: NDArray[Any]
+    n_features: int
+    names: tuple[str, ...] | None
+    low: Floats
+    high: Floats
+    origin: Floats
+    data_norm: float | None
+    coef: Floats
+    constant: Floats
+    calibration: Calibration | None
+    probabilities: str | None
+    features: Features | None
+    privacy: PrivacySpent
+    adjustments: tuple[Adjustment, ...] = ()
+
+    @property
+    def label_type(self) -> str:
+        """Which of "boolean", "integer", "number" and "text" the labels are; raise ValueError if they are none."""
+        kind = self.classes.dtype.kind
+        if kind == "O" and all(isinstance(label, str) for label in self.classes):
+            return "text"
+        if kind not in _LABELS:
+            raise ValueError(
+                f"classes_ are of type {self.classes.dtype}, which JSON and ONNX do not have: fit with labels that are "
+                "text, numbers or booleans"
+            )
+        return _LABELS[kind]
+
+    @property
+    def statements(self) -> Iterator[str]:
+        """The privacy statements of the fit, and of what came after it."""
+        for spent in (self.privacy, *(step.privacy for step in self.adjustments)):
+            yield spent.statement()
+
+    @property
+    def statement(self) -> str:
+        """All of them in one paragraph."""
+        return " ".join(self.statements)
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the model inside of ``FrozenEstimator`` and of a search."""
+    while True:
+        if isinstance(model, FrozenEstimator):
+            model = model.estimator
+        elif hasattr(model, "best_estimator_"):
+            model = model.best_estimator_
+        else:
+            return model
+
+
+def described(model: Any) -> Description:
+    """Return the description of a fitted model of this package; raise ValueError for what has none."""
+    check_is_fitted(model)
+    model = unwrapped(model)
+    if hasattr(model, "coef_") and hasattr(model, "privacy_spent_"):
+        return _of_weights(model)
+    if hasattr(model, "threshold_") and hasattr(model, "privacy_spent_"):
+        return _adjusted(model, Threshold(float(model.threshold_), model.privacy_spent_))
+    if hasattr(model, "shift_") and hasattr(model, "privacy_spent_"):
+        return _adjusted(model, Recalibration(float(model.shift_), model.calibration_, model.privacy_spent_))
+    raise ValueError(
+        f"{type(model).__name__} is not described by numbers of dpsk alone, so it has no JSON and no ONNX graph of its "
+        "own: take it away with to_sklearn(), or export a pipeline with skl2onnx after dpsk.register_onnx()"
+    )
+
+
+def _adjusted(model: Any, step: Adjustment) -> Description:
+    inner = described(model.estimator)
+    return replace(inner, adjustments=(*inner.adjustments, step))
+
+
+def _of_weights(model: Any) -> Description:
+    _require_own_predictions(model)
+    raw, probabilities = model.columns is not None, _probabilities(model)
+    names = getattr(model, "feature_names_in_", None)
+    low = high = origin = np.zeros(0)
+    constant = np.array(model.intercept_, dtype=np.float64)
+    if not raw:
+        ranges = getattr(model, "ranges_", None)
+        if ranges is None:
+            ranges = np.full((2, model.n_features_in_), LARGEST_ENTRY) * np.array([[-1.0], [1.0]])
+        low, high = ranges
+        origin = np.clip(0.0, low, high)
+        constant = constant + np.array([math.fsum(w * origin) for w in model.coef_])
+    return Description(
+        estimator=type(model).__name__,
+        classes=model.classes_,
+        n_features=int(model.n_features_in_),
+        names=None if names is None else tuple(names),
+        low=low,
+        high=high,
+        origin=origin,
+        data_norm=getattr(model, "data_norm_", None),
+        coef=model.coef_,
+        constant=constant,
+        calibration=None if probabilities is None else getattr(model, "calibration_", None),
+        probabilities=probabilities,
+        features=model.encoder_.features if raw else None,
+        privacy=model.privacy_spent_,
+    )
+
+
+def _probabilities(model: Any) -> str | None:
+    if not hasattr(model, "predict_proba"):
+        return None
+    return "logistic" if len(model.classes_) == 2 else str(model.probabilities_of_several)
+
+
+def _require_own_predictions(model: Any) -> None:
+    """Raise ValueError for a class of somebody else that predicts in another way than the numbers say."""
+    for name in ("predict", "decision_function", "predict_proba"):
+        method = getattr(type(model), name, None)
+        if method is not None and method.__module__.split(".")[0] != "dpsk":
+            raise ValueError(
+                f"{type(model).__name__} has a {name} of its own, which no exported form would follow: leave it to dpsk"
+            )
