@@ -491,7 +491,7 @@ def test_the_command_creates_a_ledger_once(path, capsys):
     assert (terms.reserve, terms.disjoint, terms.adjacency) == (1e-6, ("A", "B"), "replace")
     assert main(command) == 1
     printed = capsys.readouterr()
-    assert "exists: open it" in printed.err
+    assert "exists, and nothing was created" in printed.err
     assert printed.out == ""
 
 

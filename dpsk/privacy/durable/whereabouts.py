@@ -15,18 +15,16 @@ def remember(identity: str | None, path: str) -> None:
 
 
 def portable(path: str) -> str:
-    """Return the path from the working directory, or the name of the file where that would be the whole path.
+    """Return the path from the working directory if the file is in there, and otherwise its name alone.
 
-    From a directory that has nothing in common with that of the file, the way leads over the root.
+    The way to a file elsewhere would tell of directories that are nobody's business.
     """
     try:
         here = os.path.realpath(os.getcwd())
-        common = os.path.commonpath([here, path])
+        inside = os.path.commonpath([here, path]) == here and os.path.dirname(here) != here
     except (OSError, ValueError):  # no working directory, or another drive
-        return os.path.basename(path)
-    if os.path.dirname(common) == common:
-        return os.path.basename(path)
-    return os.path.relpath(path, here).replace(os.sep, "/")
+        inside = False
+    return os.path.relpath(path, here).replace(os.sep, "/") if inside else os.path.basename(path)
 
 
 def located(name: str, identity: str | None) -> tuple[str, bool]:
