@@ -73,16 +73,15 @@ def settled(front: Any, seed: int) -> Iterator[None]:
     """Let steps draw the same however often they are fitted, and work in this process.
 
     Otherwise the state of a generator would tell how many fits it took to find the rows that are refused. And other
-    processes would show their warnings.
+    processes, which joblib may be told to use, would show their warnings. Steps side by side draw different numbers.
     """
     given = front.get_params()
     random = sorted(
         name for name in given if name.rpartition("__")[2] == "random_state" and not _is_integer(given[name])
     )
     jobs = [name for name in given if name.rpartition("__")[2] == "n_jobs"]
-    seeds = np.random.SeedSequence(seed).generate_state(len(random))
     front.set_params(
-        **{name: _seed_from(given[name], int(own)) for name, own in zip(random, seeds, strict=True)},
+        **{name: _seed_from(given[name], (seed + place) % 2**32) for place, name in enumerate(random)},
         **dict.fromkeys(jobs, 1),
     )
     try:
