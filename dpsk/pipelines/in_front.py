@@ -163,8 +163,8 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
 
     with silence():
         found = list(accepted(work, 0, n))
-        if found and not numbers:
-            _require_known(found[0][1][1])
+        if found:
+            (_require_real if numbers else _require_known)(found[0][1][1])
         if found and found[0][1][0] - found[0][0] == n:
             return _as_known(found[0][1][1]) if numbers else found[0][1][1]
         kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
@@ -209,6 +209,12 @@ def _as_known(made: Any) -> Any:
     return np.asarray(made, dtype=np.float64)
 
 
+def _require_real(made: Any) -> None:
+    """Raise ValueError for complex numbers. Their type is public, and a table with a refused row would lose it."""
+    if np.asarray(made.data if sp.issparse(made) else made).dtype.kind == "c":
+        raise ValueError("X: Complex data not supported; give real and imaginary parts as columns of their own")
+
+
 def _require_known(made: Any) -> None:
     """Raise ValueError for tables of which nobody knows here how an empty row looks. Their type is public."""
     if not hasattr(made, "iloc") and not isinstance(made, np.ndarray):
@@ -228,8 +234,6 @@ def _made(step: Step, X: Any, y: Any, *, numbers: bool) -> Any:
     made = step(X, y)
     if n_rows_of(made) != n_rows_of(X):
         raise ValueError("a step in front of the estimator must return as many rows as it gets")
-    if numbers and np.asarray(made.data if sp.issparse(made) else made).dtype.kind == "c":
-        raise ValueError("a model takes no complex numbers")
     if numbers and not np.isfinite(made.data if sp.issparse(made) else np.asarray(made, dtype=np.float64)).all():
         raise ValueError("a model takes finite numbers only")
     return made
