@@ -139,6 +139,8 @@ class Run:
         """Return an unfitted model that shows nothing while it is fitted, and its private step, without ids in X."""
         model = clone(self.estimator).set_params(**clone(parameters, safe=False))
         last = private_step(model)
+        if isinstance(model, PrivatePipeline):
+            model.in_front().require()
         require_free(last, self.adjacency)
         column = private_step(self.estimator).group_column
         if last.group_column != column:
@@ -180,9 +182,7 @@ class Run:
 
     def check(self, parameters: dict[str, Any]) -> None:
         """Raise ValueError if a fit with these parameters could not be run, as far as that is known without data."""
-        model, last = self.model(parameters)
-        if isinstance(model, PrivatePipeline):
-            model.in_front().require()
+        _, last = self.model(parameters)
         budget_with(last, smallest(self.unit), *self.start)
 
     def require(self, space: Space, facts: Facts, classes: Any) -> None:

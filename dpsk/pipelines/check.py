@@ -171,7 +171,9 @@ def _verdicts(step: Any, path: tuple[str, ...], vouched: _Vouched) -> Iterator[V
 
 def _of_candidates(search: Any, path: tuple[str, ...], vouched: _Vouched) -> Iterator[Verdict]:
     """Yield what is refused under some of the parameters that a search tries: they may make a safe step learn."""
-    last = f"{search.estimator.steps[-1][0]}__" if isinstance(search.estimator, Pipeline) else ""
+    last, inner = "", search.estimator
+    while isinstance(inner, Pipeline):
+        last, inner = f"{last}{inner.steps[-1][0]}__", inner.steps[-1][1]
     asked = search.param_distributions
     seen = set()
     for candidates in [asked] if isinstance(asked, Mapping) else asked:

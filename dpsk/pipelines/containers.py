@@ -51,13 +51,20 @@ _QUIET = Need(
     "verbose=False",
     "mixes rows",
 )
+_NAMES = Need(
+    "verbose_feature_names_out",
+    lambda value: not callable(value),
+    "calls verbose_feature_names_out in every fit, so it may count how many rows were refused",
+    "a word as verbose_feature_names_out",
+    "unknown",
+)
 _HANDS_ON = "hands rows to its parts"
 
 
 def _column_rule(step: Any) -> Finding:
     """Return what is known of a ColumnTransformer itself: how it chooses columns, and how it stores its output."""
-    for _, part, columns in step.transformers:
-        if callable(columns) and type(columns) is not make_column_selector and not _is_word(part, "drop"):
+    for _, _, columns in step.transformers:
+        if callable(columns) and type(columns) is not make_column_selector:
             return Finding(
                 "unknown",
                 "chooses columns by a function, which may look at their values",
@@ -74,13 +81,10 @@ def _column_rule(step: Any) -> Finding:
 
 
 _COLUMNS = Treats(
-    (_QUIET,),
-    (
-        "transformers", "remainder", "sparse_threshold", "n_jobs", "transformer_weights",
-        "verbose_feature_names_out", "force_int_remainder_cols",
-    ),
+    (_QUIET, _NAMES),
+    ("transformers", "remainder", "sparse_threshold", "n_jobs", "transformer_weights", "force_int_remainder_cols"),
     _HANDS_ON,
-)  # fmt: skip
+)
 
 
 def always_dense(step: Any) -> bool:
@@ -111,8 +115,8 @@ CONTAINERS: dict[str, tuple[Rule, Parts]] = {
     "dpsk.pipelines.private_pipeline.PrivatePipeline": (lambda step: Finding("stateless", _HANDS_ON), _steps),
     "sklearn.pipeline.FeatureUnion": (
         Treats(
-            (_QUIET,),
-            ("transformer_list", "n_jobs", "transformer_weights", "verbose_feature_names_out"),
+            (_QUIET, _NAMES),
+            ("transformer_list", "n_jobs", "transformer_weights"),
             _HANDS_ON,
         ),
         _union,

@@ -74,4 +74,10 @@ def is_ufunc(func: Any) -> bool:
 
 
 def _is_public_number(value: Any) -> bool:
-    return value is None or isinstance(value, Real) or (isinstance(value, np.ndarray) and value.dtype.kind in "iufb")
+    return (
+        value is None
+        or isinstance(value, Real)
+        or (
+            isinstance(value, np.ndarray) and value.dtype.kind in "iufb" and value.ndim <= 1  # one for each column
+        )
+    )

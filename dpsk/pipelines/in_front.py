@@ -73,16 +73,26 @@ def settled(front: Any, seed: int) -> Iterator[None]:
     """Let steps draw the same however often they are fitted, and work in this process.
 
     Otherwise the state of a generator would tell how many fits it took to find the rows that are refused. And other
-    processes would show their warnings.
+    processes, which joblib may be told to use, would show their warnings. Steps side by side draw different numbers.
     """
     given = front.get_params()
-    random = {name for name in given if name.rpartition("__")[2] == "random_state" and not _is_integer(given[name])}
-    jobs = {name for name in given if name.rpartition("__")[2] == "n_jobs"}
-    front.set_params(**dict.fromkeys(random, seed), **dict.fromkeys(jobs))
+    random = sorted(
+        name for name in given if name.rpartition("__")[2] == "random_state" and not _is_integer(given[name])
+    )
+    jobs = [name for name in given if name.rpartition("__")[2] == "n_jobs"]
+    front.set_params(
+        **{name: _seed_from(given[name], (seed + place) % 2**32) for place, name in enumerate(random)},
+        **dict.fromkeys(jobs, 1),
+    )
     try:
         yield
     finally:
-        front.set_params(**{name: given[name] for name in random | jobs})
+        front.set_params(**{name: given[name] for name in (*random, *jobs)})
+
+
+def _seed_from(generator: Any, otherwise: int) -> int:
+    """Return the next number of a copy of a generator; ``otherwise`` where there is none."""
+    return int(copy.deepcopy(generator).randint(2**31)) if hasattr(generator, "randint") else otherwise
 
 
 def _is_integer(value: Any) -> bool:
@@ -143,6 +153,7 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
     accepted, and refused rows hold no NaN or infinity.
     """
     n = n_rows_of(X)
+    _require_types_without_gaps(X)
 
     def work(start: int, stop: int) -> tuple[int, Any]:
         # a step may refuse a table for having one row, so a single row is there twice
@@ -152,10 +163,10 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
 
     with silence():
         found = list(accepted(work, 0, n))
-        if found and not numbers:
-            _require_known(found[0][1][1])
+        if found:
+            (_require_real if numbers else _require_known)(found[0][1][1])
         if found and found[0][1][0] - found[0][0] == n:
-            return found[0][1][1]
+            return _as_known(found[0][1][1]) if numbers else found[0][1][1]
         kept = np.array([row for start, (stop, _) in found for row in range(start, stop)], dtype=np.intp)
         empty = np.ones(n, dtype=bool)
         empty[kept] = False
@@ -175,6 +186,33 @@ def transformed(step: Step, X: Any, y: Any, *, numbers: bool = True, like: Any =
         if numbers:
             require_numbers(made)  # as if no row had been refused
         return _emptied(made, empty, numbers=numbers)
+
+
+def _require_types_without_gaps(X: Any) -> None:
+    """Raise ValueError for tables in which one missing entry gives a column of whole numbers another type."""
+    if hasattr(X, "iloc") or not hasattr(X, "schema"):
+        return
+    types = X.schema.items() if hasattr(X.schema, "items") else [(field.name, field.type) for field in X.schema]
+    for name, kind in types:
+        if str(kind).lower().startswith(("int", "uint", "bool")):
+            raise ValueError(
+                f"the column {name!r} is {kind}, and steps would get another type where an entry is missing: cast "
+                "whole numbers and truth values to Float64, or give a pandas DataFrame"
+            )
+
+
+def _as_known(made: Any) -> Any:
+    """Return a table of numbers as it would be if a row of it had been refused: tables of Polars lose their names."""
+    if sp.issparse(made) or hasattr(made, "iloc") or isinstance(made, np.ndarray):
+        return made
+    require_numbers(made)
+    return np.asarray(made, dtype=np.float64)
+
+
+def _require_real(made: Any) -> None:
+    """Raise ValueError for complex numbers. Their type is public, and a table with a refused row would lose it."""
+    if np.asarray(made.data if sp.issparse(made) else made).dtype.kind == "c":
+        raise ValueError("X: Complex data not supported; give real and imaginary parts as columns of their own")
 
 
 def _require_known(made: Any) -> None:

@@ -135,7 +135,10 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
             one
             for one in self.check().verdicts
             if one.name.partition(" > ")[0] != name
-            or (hasattr(last, "param_distributions") and one.name.startswith(searched))
+            or (
+                hasattr(last, "param_distributions")
+                and (one.name.startswith(searched) or (one.name == name and one.verdict == "unknown"))
+            )
         ]
         return PipelineCheck(tuple(shown))
 

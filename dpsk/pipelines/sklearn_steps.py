@@ -109,7 +109,7 @@ SAFE_WITH: dict[str, Rule] = {
                 "mixes rows",
             ),
         ),
-        ("sparse_output", "dtype", "feature_name_combiner"),
+        ("sparse_output", "dtype"),
         "its categories are public; others become zeros",
     ),
     "sklearn.preprocessing.OrdinalEncoder": Treats(
