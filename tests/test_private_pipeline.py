@@ -14,6 +14,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
@@ -508,7 +509,19 @@ def test_objects_in_front_of_a_model_of_raw_tables_are_declared():
     assert make_pipeline(columns, declared).fit(frame, y).predict(frame).shape == y.shape
 
 
+def test_lists_have_no_types():
+    X, y = numbers()
+    with pytest.raises(ValueError, match="whose columns have no types"):
+        make_pipeline(FunctionTransformer(np.sqrt), linear()).fit(X.tolist(), y)
+    texts = np.array(["a b", "b c"] * 200, dtype=object)
+    hashed = HashingVectorizer(n_features=8, alternate_sign=False)
+    assert make_pipeline(hashed, linear(bounds=None)).fit(texts, y).predict(texts).shape == y.shape
+
+
 def test_names_that_look_like_paths_are_refused():
+    twins = ColumnTransformer([("x > y", FunctionTransformer(np.exp), [0]), ("x", FunctionTransformer(np.exp), [1])])
+    with pytest.raises(ValueError, match="looks like a path"):
+        check_pipeline(make_pipeline(twins, linear()), public=["x > y"])
     steps = [("model > s", StandardScaler()), ("model", linear())]
     with pytest.raises(ValueError, match="'model > s' of a step holds '>'"):
         PrivatePipeline(steps).fit(*numbers())

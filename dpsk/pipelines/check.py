@@ -120,7 +120,7 @@ class _Vouched:
         if isinstance(public, str) or not isinstance(public, Collection):
             shown = [public] if isinstance(public, str) else ["onehot"]
             raise ValueError(f"public={public!r} must be a list of names or steps, such as public={shown}")
-        paths = {_BETWEEN.join(path): step for path, step in _all_steps(pipeline, ())}
+        paths = _paths(pipeline, require_plain=bool(public))
         self._objects = [step for step in public if not isinstance(step, str)]
         self._paths = {path for path, step in paths.items() if any(step is one for one in self._objects)}
         for name in public:
@@ -132,6 +132,15 @@ class _Vouched:
     def __contains__(self, asked: tuple[tuple[str, ...], Any]) -> bool:
         path, step = asked
         return _BETWEEN.join(path) in self._paths or any(step is one for one in self._objects)
+
+
+def _paths(pipeline: Any, *, require_plain: bool) -> dict[str, Any]:
+    """Return the steps by their paths; raise ValueError for names that look like a path, where that is asked for."""
+    steps = list(_all_steps(pipeline, ()))
+    strange = [name for path, _ in steps for name in path if _BETWEEN in name]
+    if require_plain and strange:
+        raise ValueError(f"the name {strange[0]!r} of a step looks like a path: rename it before you vouch for steps")
+    return {_BETWEEN.join(path): step for path, step in steps}
 
 
 def _found(name: str, paths: Mapping[str, Any]) -> str:

@@ -277,10 +277,10 @@ def _require_suitable(model: PrivateClassifier, last: Any, X: Any) -> None:
                 f"group_column={column!r} of a step behind others would be seen by those: leave it at None, leave the "
                 "column out of X, and give the ids to fit as groups"
             )
-    if model.columns is not None and not (is_dask(X) or isinstance(X, Chunks) or hasattr(X, "shape")):
+    if not (is_dask(X) or isinstance(X, Chunks) or hasattr(X, "shape")):
         raise ValueError(
-            f"X is a {type(X).__name__}, whose columns have no types: give a pipeline of {type(model).__name__} a "
-            "DataFrame or an array"
+            f"X is a {type(X).__name__}, whose columns have no types, so all rows together would decide them: give the "
+            "pipeline a DataFrame or an array; for texts or dicts one of objects, np.array(X, dtype=object)"
         )
 
 
