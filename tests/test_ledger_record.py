@@ -438,14 +438,14 @@ def loads_elsewhere(saved, cwd, lines):
 def test_another_process_finds_the_ledger_from_the_same_directory_or_says_how_to_go_on(
     ledger, path, tmp_path, monkeypatch
 ):
-    place, other, wrong = (tmp_path / name for name in ("project", "other", "wrong"))
-    for made in (place, other, wrong):
+    other, wrong = (tmp_path / name for name in ("other", "wrong"))
+    for made in (other, wrong):
         made.mkdir()
-    monkeypatch.chdir(place)
+    monkeypatch.chdir(tmp_path)
     saved = pickle.dumps(ledger.on("A", note="why", who="Bo"))
     ledger.reserve(BUDGET, **WHAT)
     use = ["print(thing.remaining(), thing.datasets)", "thing.reserve"]
-    assert loads_elsewhere(saved, place, use).split("} ") == ["{'epsilon': 19.5, 'delta': 0.0001", "('A',)\n"]
+    assert loads_elsewhere(saved, tmp_path, use).split("} ") == ["{'epsilon': 19.5, 'delta': 0.0001", "('A',)\n"]
     wanted = [r"print(repr(thing))", "thing.remaining()"]
     monkeypatch.chdir("/")
     by_name = pickle.dumps(ledger)
