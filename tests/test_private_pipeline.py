@@ -416,6 +416,7 @@ def test_a_refused_row_moves_no_bit_of_another_one():
     assert not twin[[0, 150]].any()
 
 
+@pytest.mark.filterwarnings("ignore:(?s).*format of the columns of the 'remainder':FutureWarning")
 def test_it_is_taken_away_as_plain_scikit_learn_and_as_onnx():
     X, y = numbers()
     model = make_pipeline(FunctionTransformer(np.sqrt), linear(random_state=None)).fit(X, y)

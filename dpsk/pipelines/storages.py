@@ -36,8 +36,16 @@ def seen_in_prediction(front: Any, X: Any, width: int) -> Any:
         require_table(X)
         return map_rows(partial(_dense, front, np.empty((0, width))), X, width, np.dtype(float))
     if isinstance(X, Chunks) or is_mapped(X):
-        return Chunks(lambda: (front.transform(block) for block, _ in _blocks(X) if np.shape(block)[:1] != (0,)))
-    return front.transform(X)
+        return Chunks(lambda: (through(front, block) for block, _ in _blocks(X) if np.shape(block)[:1] != (0,)))
+    return through(front, X)
+
+
+def through(front: Any, X: Any) -> Any:
+    """Return rows after fitted steps, one by one: a pipeline of stateless steps alone says that it is not fitted."""
+    for _, step in front.steps:
+        if step is not None and not isinstance(step, str):
+            X = step.transform(X)
+    return X
 
 
 def _blocks(X: Any) -> Iterator[tuple[Any, Any]]:
@@ -98,8 +106,8 @@ def _numbers(front: Any, like: Any, block: Any) -> Any:
 
 
 def _dense(front: Any, nothing: Any, block: Any) -> Any:
-    return np.asarray(front.transform(block), dtype=np.float64) if len(block) else nothing
+    return np.asarray(through(front, block), dtype=np.float64) if len(block) else nothing
 
 
 def _transform_of(front: Any) -> Step:
-    return lambda X, _: front.transform(X)
+    return lambda X, _: through(front, X)

@@ -159,14 +159,16 @@ def observed(action: Callable[[], Any], stream: int) -> tuple[Seen, Any]:
 @contextmanager
 def _logged(lines: io.StringIO) -> Iterator[None]:
     """Record messages of loggers, of all levels, as lines too."""
-    root, handler = logging.getLogger(), logging.StreamHandler(lines)
-    level = root.level
+    root, own, handler = logging.getLogger(), logging.getLogger("dpsk"), logging.StreamHandler(lines)
+    levels = root.level, own.level
     root.addHandler(handler)
-    root.setLevel(1)
+    for logger in (root, own):  # whatever somebody has switched off
+        logger.setLevel(1)
     try:
         yield
     finally:
-        root.setLevel(level)
+        for logger, level in zip((root, own), levels, strict=True):
+            logger.setLevel(level)
         root.removeHandler(handler)
 
 
