@@ -21,10 +21,10 @@ VERSIONS = {
     "test_evaluation_rows", "test_exact", "test_export", "test_export_json", "test_export_onnx", "test_export_page",
     "test_export_skops", "test_fits_so_far", "test_float_range", "test_frames", "test_interrupted", "test_judging",
     "test_kinds", "test_ledger_record", "test_mistakes", "test_not_private", "test_out_of_core", "test_persons",
-    "test_persons_estimators", "test_privacy_cost", "test_private_pipeline", "test_private_search",
-    "test_public_facts", "test_randomness", "test_readme", "test_reports", "test_rows", "test_sample_weight",
-    "test_sampled", "test_score", "test_scores", "test_search_cost", "test_second_order_estimator", "test_steps",
-    "test_store", "test_stored", "test_tabular_classifier", "test_twins",
+    "test_persons_estimators", "test_pipeline_hiding_places", "test_privacy_cost", "test_private_pipeline",
+    "test_private_search", "test_public_facts", "test_randomness", "test_readme", "test_reports", "test_rows",
+    "test_sample_weight", "test_sampled", "test_score", "test_scores", "test_search_cost",
+    "test_second_order_estimator", "test_steps", "test_store", "test_stored", "test_tabular_classifier", "test_twins",
 }  # fmt: skip
 
 

@@ -100,8 +100,7 @@ class PrivateCrossValidation:
             f"composition): neighbours differ in that {Adjacency(self.privacy_spent.adjacency).words(unit)}. "
             f"{self._public()}If the {units} are a random sample, the mean accuracy of the models on their population "
             f"lies between {math.floor(1e3 * low) / 1e3:.3f} and {math.ceil(1e3 * high) / 1e3:.3f} with approximately "
-            f"{confidence:g} confidence, noise and sampling considered. Steps of pipelines that learn from rows, and "
-            f"other releases from these {units}, add to it."
+            f"{confidence:g} confidence, noise and sampling considered. Other releases from these {units} add to it."
         )
 
     def _public(self) -> str:
@@ -148,8 +147,8 @@ def private_cross_validate(
 
     Parameters
     ----------
-    model : classifier of dpsk, or a pipeline that ends in one
-        Its clones are fitted. Other steps of a pipeline have to treat each row by itself, and take rows in memory only.
+    model : classifier of dpsk, or a PrivatePipeline
+        Its clones are fitted. A pipeline takes rows in memory, in files or in chunks, but not on Dask.
     X, y : as ``fit`` takes them
         The set of all labels is public, and each fit is told it. Chunks and Dask give the same rows every time.
     epsilon : float

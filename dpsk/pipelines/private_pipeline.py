@@ -51,7 +51,8 @@ class PrivatePipeline(Pipeline):  # type: ignore[misc]
     Parameters
     ----------
     steps : list of (name, estimator)
-        As for scikit-learn's Pipeline. The last one is a classifier of dpsk or a search over one.
+        As for scikit-learn's Pipeline. The last one is a classifier of dpsk, a PrivateSearchCV, a PrivateThreshold or a
+        PrivateCalibration.
     public : list of names, default=()
         Steps that you vouch for: what their ``fit`` keeps is no secret, and they treat every row by itself. Steps in a
         ColumnTransformer or a FeatureUnion have names such as ``"columns > text"``.
@@ -254,11 +255,12 @@ def private_model(last: Any) -> PrivateClassifier:
 
     Raises ValueError for any other last step: nothing pays for what it learns, or nobody adds up its fits.
     """
-    model = last.estimator if hasattr(last, "budget_of_fit") else last
-    while hasattr(last, "budget_of_fit") and not isinstance(model, PrivateClassifier) and hasattr(model, "estimator"):
-        model = model.estimator
-    while hasattr(last, "budget_of_fit") and isinstance(model, Pipeline):
-        model = model.steps[-1][1]
+    model = last
+    if hasattr(last, "budget_of_fit"):  # dpsk's own search or adjustment
+        while not isinstance(model, PrivateClassifier) and hasattr(model, "estimator"):
+            model = model.estimator
+        while isinstance(model, Pipeline):
+            model = model.steps[-1][1]
     if not isinstance(model, PrivateClassifier):
         raise ValueError(
             "the last step of a PrivatePipeline is a classifier of dpsk, PrivateSearchCV, PrivateThreshold or "
