@@ -1,0 +1,1 @@
+"""Audits: attacks on a whole fit, and the epsilon that they prove."""
