@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 from dataclasses import KW_ONLY, dataclass
 from datetime import date as Day
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from .markdown_page import markdown_of
 from .page import page_of
 from .plain_values import file_name, plain
 from .subject import Model, guarantee_of_fit, guarantee_of_ledger, state_of
+from .versions import installed_versions
 
 SCHEMA = "dpsk privacy report 1"
 
@@ -123,7 +122,7 @@ class PrivacyReport:
             "evaluation": None if self.evaluation is None else _of_evaluation(self.evaluation),
             "audit": None if self.audit is None else _of_audit(self.audit),
             "limits": [],
-            "versions": _versions(),
+            "versions": installed_versions(),
         }
         numbers = {name: None if one is None else int(one) for name, one in counted.items()}
         report["data"] = {"description": self.data_description, **numbers, **report["data"]}
@@ -245,16 +244,6 @@ def _status(warnings: list[str]) -> str:
         if any(text.startswith(beginning) for text in warnings):
             return status
     return "private"
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name, package in (("dpsk", "dpsk"), ("scikit-learn", "scikit-learn"), ("NumPy", "numpy"), ("SciPy", "scipy")):
-        try:
-            found[name] = version(package)
-        except PackageNotFoundError:  # a checkout that was never installed
-            found[name] = "unknown"
-    return {**found, "Python": platform.python_version()}
 
 
 def _without_infinity(value: Any) -> Any:
