@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from dpsk.audit.audit_display import BROKEN, KEPT, LONGEST, MOST, AuditDisplay
-from dpsk.audit.audit_result import LIMIT, AuditResult
+from dpsk.audit.audit_result import AuditResult
 from dpsk.audit.claims import Claim
 from dpsk.audit.finding import Finding
 from dpsk.privacy.currencies import GaussianDP
 from dpsk.privacy.report import PrivacySpent
+from dpsk.reports.wording import AUDITS
 
 CLAIM = Claim(1.0, 1e-6)
 
@@ -95,7 +96,7 @@ def test_a_true_bound_at_the_claim_refutes_nothing():
 @pytest.mark.parametrize("findings", [(), (WEAK,), (STRONG, WEAK), (BREAKS,), (LEAK, STRONG)])
 def test_every_statement_says_what_an_audit_cannot_show(findings):
     text = result(*findings).statement()
-    assert text.endswith(LIMIT)
+    assert text.endswith(AUDITS)
     assert "\n" not in text
     assert "epsilon = 1 at delta = 1e-06 for each row" in text
     assert "nan" not in text

@@ -11,13 +11,10 @@ from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
 from ..reports.versions import installed_versions
 from ..reports.visible import html_text
-from ..reports.wording import round_down
+from ..reports.wording import AUDITS, round_down
 from .audit_display import AuditDisplay, broken, confidence_words
 from .claims import Claim
 from .finding import Finding
-
-LIMIT = "An audit can show that a promise is broken. It cannot show that it is kept."
-"""What each statement says of all audits."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,7 +103,7 @@ class AuditResult:
             said = f"The audit did not refute the promise of {self.estimator}, {self._promised()}. {self._bound(sure)}"
         leaks = "".join(f"{leak.rstrip('.')}. " for leak in self.leaks)
         leaked = f"Seen without any noise: {leaks}" if leaks else ""
-        return f"{said}{leaked}{self._made()}{LIMIT}"
+        return f"{said}{leaked}{self._made()}{AUDITS}"
 
     def _promised(self) -> str:
         pair = f"epsilon = {round_up(self.claim.epsilon, 4)}"

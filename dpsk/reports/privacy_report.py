@@ -44,11 +44,13 @@ class PrivacyReport:
     title, author, contact, data_description, intended_use, notes : str or None
         What only people know. They are shown as they are, never read as HTML or Markdown.
     n_rows, n_units : int or None
-        The public numbers of rows and of persons of the training data. A model does not remember them.
+        The public numbers of rows and of persons of the training data. None: what the model says. A number that
+        contradicts the model is refused. A ledger, and a model fitted by an older version, says nothing.
     evaluation : PrivateEvaluation or PrivateScore
         How good the model is, on held-out rows.
     audit : object with ``statement()`` and ``to_dict()``
-        What attacks on the fit have found.
+        What attacks on the fit have found. If it has a true ``refuted``, the first lines of the report say that the
+        promise is false.
     date : str or None
         When the report was made. None: today.
 
@@ -57,7 +59,7 @@ class PrivacyReport:
     >>> from sklearn.datasets import load_breast_cancer
     >>> from dpsk import DPLogisticRegression, PrivacyReport
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> report = PrivacyReport(DPLogisticRegression(epsilon=2.0).fit(X, y), author="R. Writer", n_rows=len(y))
+    >>> report = PrivacyReport(DPLogisticRegression(epsilon=2.0).fit(X, y), author="R. Writer")
     >>> report.to_dict()["status"]
     'private'
     """
@@ -104,9 +106,10 @@ class PrivacyReport:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        ledger = self.subject if isinstance(self.subject, PrivacyLedger) else None
-        facts = _of_ledger(ledger) if ledger is not None else _of_model(Model.of(self.subject))
-        counted = {"n_rows": self.n_rows, "n_units": self.n_units}
+        model = None if isinstance(self.subject, PrivacyLedger) else Model.of(self.subject)
+        facts = _of_ledger(self.subject) if model is None else _of_model(model)
+        known = {} if model is None else model.sizes
+        counted = {name: _agreed(name, getattr(self, name), known.get(name)) for name in ("n_rows", "n_units")}
         report: dict[str, Any] = {
             "schema": SCHEMA,
             "status": "private",
@@ -124,8 +127,7 @@ class PrivacyReport:
             "limits": [],
             "versions": installed_versions(),
         }
-        numbers = {name: None if one is None else int(one) for name, one in counted.items()}
-        report["data"] = {"description": self.data_description, **numbers, **report["data"]}
+        report["data"] = {"description": self.data_description, **counted, **report["data"]}
         report["warnings"] = list(wording.warnings_of(report))
         report["doubts"] = list(wording.doubts_of(report))
         report["status"] = _status(report["warnings"])
@@ -236,11 +238,24 @@ def _keys(value: Any) -> Any:
 
 
 def _of_audit(audit: Any) -> dict[str, Any]:
-    return {"statement": str(audit.statement()), "result": plain(audit.to_dict())}
+    refuted = bool(getattr(audit, "refuted", False))
+    return {"statement": str(audit.statement()), "refuted": refuted, "result": plain(audit.to_dict())}
+
+
+def _agreed(name: str, given: int | None, known: int | None) -> int | None:
+    """Return a number that was given, or that the model knows; raise ValueError if they differ."""
+    if given is not None and known is not None and given != known:
+        raise ValueError(
+            f"{name}={given!r} contradicts the model, which was fitted with {name}={known!r}: leave {name} out"
+        )
+    return known if given is None else int(given)
+
+
+_STATUS = {"NOT PRIVATE": "not private", "AUDIT": "refuted", "NO MODEL": "no model", "": "partly private"}
 
 
 def _status(warnings: list[str]) -> str:
-    for beginning, status in (("NOT PRIVATE", "not private"), ("NO MODEL", "no model"), ("", "partly private")):
+    for beginning, status in _STATUS.items():
         if any(text.startswith(beginning) for text in warnings):
             return status
     return "private"
