@@ -44,6 +44,10 @@ class Claim:
     def of(cls, spent: Any) -> Claim:
         """Return the promise of a report of dpsk, or of anything that has an ``epsilon`` and perhaps a ``delta``."""
         if isinstance(spent, PrivacySpent):
+            if not spent.private:
+                raise ValueError(
+                    "nothing is promised of a fit with a seed or without noise, so there is nothing to audit"
+                )
             return cls(spent.epsilon, spent.delta, spent.currency, spent.limit)
         return cls(float(spent.epsilon), float(getattr(spent, "delta", 0.0) or 0.0))
 
@@ -102,9 +106,10 @@ class Claim:
         each = np.atleast_1d(epsilon) / size  # Dwork & Roth (2014), Theorem 2.2, one unit after the other
         steps = np.exp(np.minimum(np.outer(each, np.arange(size)), 700)).sum(axis=1)
         single = np.array([self._single(amount, float(one)) for one in each])
-        return np.minimum(1.0, steps * single)
+        deltas: Floats = np.minimum(1.0, steps * single)
+        return deltas
 
     def _single(self, amount: float, epsilon: float) -> float:
         if self.currency is not None:
             return float(self.currency.delta(amount, epsilon))
-        return self.delta + (1 - self.delta) * conversions.pure_delta(epsilon, amount)
+        return float(self.delta + (1 - self.delta) * conversions.pure_delta(epsilon, amount))

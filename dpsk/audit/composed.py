@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
@@ -33,7 +34,7 @@ class Batches:
     count: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Composed:
     """Releases one after the other: Gaussian noise, ``mu`` standard deviations in all; coins; random batches.
 
@@ -46,7 +47,7 @@ class Composed:
 
     mu: float = 0.0
     coins: Sequence[Coin] = ()
-    batches: Sequence[Batches] = field(default=())
+    batches: Sequence[Batches] = ()
 
     def delta(self, epsilon: Floats) -> Floats:
         epsilon = np.asarray(epsilon, dtype=np.float64)
@@ -54,35 +55,49 @@ class Composed:
             return gaussian_profile(self.mu, epsilon)
         if len(self.coins) == 1 and not self.mu and not self.batches:
             return self.coins[0].delta(epsilon)
-        return np.maximum(*(self._one_way(epsilon, sign) for sign in (1, -1)))
+        return np.maximum(*(losses.delta(epsilon) for losses in self._both_ways))
 
-    def _one_way(self, epsilon: Floats, sign: int) -> Floats:
-        """Return the profile for one order of the two data sets."""
-        parts = [(_of_coin(coin, sign), 1) for coin in self.coins]
+    @cached_property
+    def _both_ways(self) -> tuple[_Total, _Total]:
+        """The total loss, for both orders of the two data sets."""
+        one, other = (self._total(sign) for sign in (1, -1))
+        return one, other
+
+    def _total(self, sign: int) -> _Total:
+        parts = [(_of_coin(coin, sign), count) for coin, count in Counter(self.coins).items()]
         parts += [(_of_batch(one.mu, one.rate, sign), one.count) for one in self.batches]
         if self.mu:
             parts.append((_gaussian_loss(self.mu), 1))
         moments = [(loss.moments(), count) for loss, count in parts]
         spread = math.sqrt(sum(count * variance for (_, variance), count in moments))
         middle = sum(count * mean for (mean, _), count in moments)
-        reach = abs(middle) + _TAILS * spread + 1.0
-        cell = 2 * reach / _CELLS
+        cell = 2 * (abs(middle) + _TAILS * spread + 1.0) / _CELLS
         size = next_fast_len(_CELLS, real=True)
         transform = np.ones(size // 2 + 1, dtype=np.complex128)
         for loss, count in parts:
             transform *= rfft(loss.on_grid(cell, size)) ** count
-        masses = irfft(transform, size)
-        at = np.arange(size)
-        losses = np.where(at < size // 2, at, at - size) * cell
-        order = np.argsort(losses, kind="stable")
-        losses, masses = losses[order], np.maximum(masses[order], 0.0)
-        above = np.cumsum(masses[::-1])[::-1]
-        weighed = np.cumsum((masses * np.exp(-losses))[::-1])[::-1]
-        first = np.searchsorted(losses, epsilon, side="right")
-        inside = np.minimum(first, size - 1)
-        with np.errstate(over="ignore", invalid="ignore"):
-            delta = np.where(first < size, above[inside] - np.exp(epsilon) * weighed[inside], 0.0)
-        return np.maximum(np.nan_to_num(delta) - _OF_TRANSFORM, 0.0)
+        masses = np.maximum(irfft(transform, size), 0.0)
+        half = size // 2  # losses from -half cells on
+        return _Total.of((np.arange(size) - half) * cell, np.roll(masses, half))
+
+
+@dataclass(frozen=True, eq=False)
+class _Total:
+    """A loss on a grid: by cell, the mass from there on, and the mass on the other data set."""
+
+    losses: Floats
+    above: Floats
+    elsewhere: Floats
+
+    @classmethod
+    def of(cls, losses: Floats, masses: Floats) -> _Total:
+        weighed = masses * np.exp(-np.clip(losses, -700, 700))
+        return cls(losses, *(np.append(np.cumsum(some[::-1])[::-1], 0.0) for some in (masses, weighed)))
+
+    def delta(self, epsilon: Floats) -> Floats:
+        first = np.searchsorted(self.losses, epsilon, side="right")
+        delta = self.above[first] - np.exp(np.minimum(epsilon, 700)) * self.elsewhere[first]
+        return np.maximum(delta - _OF_TRANSFORM, 0.0)
 
 
 def gaussian_profile(mu: float, epsilon: Floats) -> Floats:
@@ -111,7 +126,8 @@ class _Loss:
         """Return the masses by multiples of ``cell``, losses rounded down; negative ones lie at the end."""
         steps = np.floor(self.ends / cell).astype(np.int64)
         inside = (steps >= -(size // 2)) & (steps < size // 2)
-        return np.bincount(steps[inside] % size, self.masses[inside], minlength=size)
+        masses: Floats = np.bincount(steps[inside] % size, self.masses[inside], minlength=size).astype(np.float64)
+        return masses
 
 
 def _of_coin(coin: Coin, sign: int) -> _Loss:

@@ -19,7 +19,7 @@ from ..mechanisms import Gaussian, Laplace, Mechanism, Sensitivity, SymmetricGau
 from ..mechanisms.samplers import Floats, Integers
 from ..mechanisms.sparse_vector import OpenSearch
 from .coins import Coin
-from .recording import Released
+from .recording import Use
 
 DRAWS = 200_000
 LEAST_DRAWS = 500
@@ -31,12 +31,12 @@ def is_gaussian(mechanism: Mechanism) -> bool:
     return isinstance(mechanism, Gaussian | SymmetricGaussian)
 
 
-def _stated(one: Released) -> float:
+def _stated(one: Use) -> float:
     """Return the standard deviation that the mechanism promises, in grid units."""
-    return one.sensitivity.l2 / one.mechanism.mu  # type: ignore[attr-defined]
+    return float(one.sensitivity.l2 / one.mechanism.mu)  # type: ignore[attr-defined]
 
 
-def in_deviations(one: Released, difference: Floats) -> Floats:
+def in_deviations(one: Use, difference: Floats) -> Floats:
     """Return a difference of values or of releases in standard deviations of the noise that the mechanism promises.
 
     Of a symmetric matrix the part on and above the diagonal is returned: there its entries have noise of their own.
@@ -48,12 +48,12 @@ def in_deviations(one: Released, difference: Floats) -> Floats:
     return np.ravel(symmetric[..., j, k] * np.where(j == k, 1.0, math.sqrt(2))) / _stated(one)
 
 
-def noise_of(one: Released) -> Floats:
+def noise_of(one: Use) -> Floats:
     """Return the noise of a Gaussian release, in the standard deviations that it promises."""
     return in_deviations(one, np.asarray(one.noisy, dtype=np.float64) - one.value)
 
 
-def fresh_noise(one: Released) -> Floats:
+def fresh_noise(one: Use) -> Floats:
     """Return many fresh draws of the same noise."""
     if isinstance(one.mechanism, SymmetricGaussian):
         size = one.value.shape[-1]
@@ -69,7 +69,7 @@ def largest_scale(noise: Floats, error: float) -> float:
     return math.sqrt(float((noise * noise).sum()) / chi2.ppf(error, noise.size))
 
 
-def is_normal(noise: Floats, one: Released, error: float) -> bool:
+def is_normal(noise: Floats, one: Use, error: float) -> bool:
     """Return whether draws look normal, whatever their scale; a normal sample is refused with probability ``error``.
 
     The scale is estimated from the same draws, which makes the distance smaller: the test refuses more seldom.
@@ -104,14 +104,16 @@ def _unlikely(correlation: float, n: int, error: float) -> bool:
     return bool(betainc((n - 1) / 2, 0.5, 1 - correlation**2) < error)
 
 
-def coin_of(uses: Sequence[Released], others: Sequence[Released], *, error: float, seconds: float) -> Coin:
+def coin_of(uses: Sequence[Use], others: Sequence[Use], *, error: float, seconds: float) -> Coin:
     """Return the most telling coin that draws of a mechanism that is not Gaussian show, at both of its values.
 
     The event is chosen on a first half of the draws, its probabilities are bounded on the second. A search that was
     given its values in parts comes as its parts. So many draws are made as fit in the time.
     """
     one = uses[0]
-    values = [np.concatenate([use.value for use in part]) if len(part) > 1 else part[0].value for part in (uses, others)]
+    values = [
+        np.concatenate([use.value for use in part]) if len(part) > 1 else part[0].value for part in (uses, others)
+    ]
     mechanism = one.mechanism
     if isinstance(mechanism, OpenSearch):
         mechanism = mechanism.mechanism
@@ -153,10 +155,10 @@ def _scores_of_choices(one: Integers, other: Integers) -> list[Floats]:
     return [ratio[part] for part in (one, other)]
 
 
-def _scores(mechanism: Mechanism, draws: Floats, value: Floats, other: Floats) -> Floats:
+def _scores(mechanism: Mechanism, draws: Floats, value: Any, other: Any) -> Floats:
     """Return how much farther each draw is from the other value than from its own, in the norm of the noise."""
     order = 1 if isinstance(mechanism, Laplace) else 2
     flat = draws.reshape(len(draws), -1)
     away = [np.linalg.norm(flat - np.ravel(to), ord=order, axis=1) for to in (value, other)]
-    return away[1] - away[0]
-
+    scores: Floats = away[1] - away[0]
+    return scores

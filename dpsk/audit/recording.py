@@ -17,14 +17,14 @@ import numpy as np
 from ..data import ahead
 from ..data.private import Batch, NoisyQuery, PrivateData, Sealed, SealedRows
 from ..mechanisms import Mechanism, Sensitivity
-from ..mechanisms.samplers import Integers
+from ..mechanisms.samplers import Integers, poisson_sample
 from ..mechanisms.sparse_vector import OpenSearch
 from ..privacy.amplification import Sampling
 from ..privacy.discovery import Discovery
 
 
 @dataclass(frozen=True, eq=False)
-class Released:
+class Use:
     """One use of a mechanism: the integers that it saw, and what it made of them.
 
     ``sampling`` and ``turn`` are those of the batch, where the value is a sum over one.
@@ -58,7 +58,7 @@ class Tape:
     """
 
     earlier: Tape | None = None
-    released: list[Released] = field(default_factory=list)
+    released: list[Use] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
     bought: Counter[str] = field(default_factory=Counter)
     """How often something was released by its label: what a report should list."""
@@ -73,7 +73,9 @@ class Tape:
     _turn: int = 0
     _inside: bool = False
 
-    def use(self, call: Callable[..., Any], mechanism: Mechanism, value: Any, sensitivity: Sensitivity, bits: Any) -> Any:
+    def use(
+        self, call: Callable[..., Any], mechanism: Mechanism, value: Any, sensitivity: Sensitivity, bits: Any
+    ) -> Any:
         """Use a mechanism, on the earlier value if there is one."""
         if self._inside:  # a mechanism that uses another one
             return call(mechanism, value, sensitivity, bits)
@@ -85,7 +87,7 @@ class Tape:
         finally:
             self._inside = False
         self.released.append(
-            Released(self._label, mechanism, value, sensitivity, _copied(noisy), self._sampling, self._turn)
+            Use(self._label, mechanism, value, sensitivity, _copied(noisy), self._sampling, self._turn)
         )
         return noisy
 
@@ -110,8 +112,7 @@ class Tape:
         if self.earlier is None or self.parted or len(self.released) != len(self.earlier.released):
             return False
         return all(
-            np.array_equal(one.noisy, two.noisy)
-            for one, two in zip(self.released, self.earlier.released, strict=True)
+            np.array_equal(one.noisy, two.noisy) for one, two in zip(self.released, self.earlier.released, strict=True)
         )
 
 
@@ -142,7 +143,7 @@ def recorded(tape: Tape, always: int | None = None) -> Iterator[Tape]:
         ):
             stack.enter_context(patch.object(owner, name, wrapper(tape, getattr(owner, name))))
         if always is not None:
-            stack.enter_context(patch.object(ahead, "poisson_sample", _with_unit(ahead.poisson_sample, always)))
+            stack.enter_context(patch.object(ahead, "poisson_sample", _with_unit(poisson_sample, always)))
         yield tape
 
 

@@ -22,6 +22,7 @@ from scipy.stats import norm
 from ..mechanisms.samplers import Floats
 from ..mechanisms.sparse_vector import OpenSearch
 from ..privacy import PrivacySpent
+from ..privacy.repetition import BestOf
 from ..testing.observe import Seen, differences, observed
 from .claims import Claim
 from .coins import Coin
@@ -38,7 +39,7 @@ from .noise_law import (
     noise_of,
     related_noises,
 )
-from .recording import Released, Shown, Tape, recorded
+from .recording import Use, Shown, Tape, recorded
 
 Fit = Callable[[Data], Any]
 
@@ -105,6 +106,8 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
         raise Unreadable(f"the fit raises on ordinary data already, so there is nothing to audit: {raised}")
     if one.opaque:
         raise Unreadable(f"the release {one.opaque!r} has its noise inside of a computation: no value meets it")
+    if isinstance(getattr(spent_by(result), "currency", None), BestOf):
+        raise Unreadable("the best of several runs is released, and a transcript holds all of them")
     other, seen_other, _ = _run(fit, pair.other, stream, one)
     leaks = list(_leaks(one, other, seen, seen_other, pair)) + list(_unreported(one, result))
     inside = None
@@ -116,7 +119,9 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
 
 def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> Iterator[str]:
     if other.parted and one.discovers:
-        raise Unreadable("values were discovered that one of the data sets does not have, so releases do not correspond")
+        raise Unreadable(
+            "values were discovered that one of the data sets does not have, so releases do not correspond"
+        )
     if other.parted:
         yield f"after the same noisy values the two fits part ways: {other.parted}"
         return
@@ -129,7 +134,7 @@ def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> 
         yield from _moved_too_far(use, twin, pair.size)
 
 
-def _moved_too_far(use: Released, twin: Released, size: int) -> Iterator[str]:
+def _moved_too_far(use: Use, twin: Use, size: int) -> Iterator[str]:
     """Yield in words that a unit has moved a value further than the query promises, if it has."""
     moved = np.abs(np.ravel(use.value.astype(object) - twin.value.astype(object)).astype(np.float64))
     norms = {"l1": moved.sum(), "l2": math.sqrt((moved * moved).sum()), "linf": moved.max(initial=0.0)}
@@ -162,9 +167,7 @@ def _only_weight(pair: Pair, tape: Tape) -> int:
     return int(np.flatnonzero(np.asarray(weights[0]) != np.asarray(weights[1]))[0])
 
 
-def _judged(
-    twins: Sequence[Twin], pair: Pair, claim: Claim, *, error: float, seconds: float, begun: float
-) -> Finding:
+def _judged(twins: Sequence[Twin], pair: Pair, claim: Claim, *, error: float, seconds: float, begun: float) -> Finding:
     leaks = [leak for twin in twins for leak in twin.leaks]
     leaks += [leak for twin in twins for shown in twin.one.shown for leak in _shown_too_often(shown)]
     scales, of_noise = _scales([twin.one for twin in twins], error / 3)
@@ -220,14 +223,14 @@ def _moves(twin: Twin, scales: dict[str, float]) -> _Moves:
     return _Moves(twin, math.sqrt(square), [(math.sqrt(moved), rate) for moved, rate in turns.values()])
 
 
-def _difference(use: Released, other: Released) -> Floats:
+def _difference(use: Use, other: Use) -> Floats:
     difference: Floats = (use.value.astype(object) - other.value.astype(object)).astype(np.float64)
     return difference
 
 
 def _scales(tapes: Sequence[Tape], error: float) -> tuple[dict[str, float], list[str]]:
     """Return bounds above the true scale of each kind of Gaussian noise, by what it should be; and what is wrong."""
-    uses = dict[str, list[Released]]()
+    uses = dict[str, list[Use]]()
     for tape in tapes:
         for use in tape.released:
             if is_gaussian(use.mechanism):
@@ -272,12 +275,12 @@ def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:
     return coins
 
 
-def _reach(use: Released, other: Released) -> float:
+def _reach(use: Use, other: Use) -> float:
     """Return how far a value has moved, in parts of its sensitivity."""
     return float(np.abs(_difference(use, other)).max(initial=0.0) / use.sensitivity.linf)
 
 
-def _search(use: Released, at: int) -> int:
+def _search(use: Use, at: int) -> int:
     """Return what the parts of one search have in common."""
     return id(use.mechanism) if isinstance(use.mechanism, OpenSearch) else at
 
