@@ -120,7 +120,7 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
 def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> Iterator[str]:
     if other.parted and one.discovers:
         raise Unreadable(
-            "values were discovered that one of the data sets does not have, so releases do not correspond"
+            "values were discovered that only one of the data sets has, so releases do not correspond"
         )
     if other.parted:
         yield f"after the same noisy values the two fits part ways: {other.parted}"
@@ -260,7 +260,7 @@ def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:
     """Return a coin for each release whose noise is not Gaussian, outside of batches."""
     zipped = zip(twin.one.released, twin.other.released, strict=True)
     loose = [(use, other) for use, other in zipped if not is_gaussian(use.mechanism) and use.sampling is None]
-    parts = []
+    parts = list[tuple[list[Use], list[Use]]]()
     for _, together in groupby(enumerate(loose), key=lambda one: _search(one[1][0], one[0])):
         some = [pair for _, pair in together]
         if any(not np.array_equal(use.value, other.value) for use, other in some):
