@@ -41,10 +41,12 @@ class AuditResult:
         On what data the fits were made, in a sentence.
     versions : mapping
         Versions of dpsk, scikit-learn, NumPy, SciPy and Python.
+    notes : tuple of str
+        Which attacks could not be made, and why.
 
     Formal guarantee
     ----------------
-    (docs/guarantees.md, 17)
+    (docs/guarantees.md, 17.10)
     With probability ``confidence`` or more, over the noise of all fits: if the promise is true, ``refuted`` is false,
     and every true promise of its kind has at least ``epsilon``, at the delta of the claim.
     """
@@ -58,6 +60,7 @@ class AuditResult:
     seconds: float
     data: str
     versions: Mapping[str, str] = field(default_factory=installed_versions)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:

@@ -13,6 +13,7 @@ from ..pipelines.in_front import rows_of
 from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
 
 REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
+_ALONE = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class Pair:
     """Two data sets, how they differ, and in how many units: 2 where a unit of one left and another one came.
 
     ``probes`` are rows at which an attacker asks fitted models for predictions; None for the first rows of both.
+    The rows at the places ``leaving``, if there are any, leave every sum of the second fit: a transcript can tell what
+    a fit would be without them, but a user cannot make such a fit.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Pair:
     other: Data
     size: int = 1
     probes: Any = None
+    leaving: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +113,18 @@ def pairs_of(
     return [replace(pair, probes=probes) for pair in found]
 
 
+def alone(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return data like these in which all rows are zero, so that one row put into them decides a model alone.
+
+    Made data get more rows: then a penalty leaves more of what the row does.
+    """
+    if X is None:
+        return np.zeros((_ALONE, 2)), np.tile([0, 1], _ALONE // 2)
+    X, columns = columns_of(X)
+    zeros = columns.filled(columns.separating(np.asarray(y) == np.asarray(y)[0]), 0.0)
+    return with_rows(X, [zeros] * columns.rows, range(columns.rows)), y
+
+
 @dataclass(frozen=True, eq=False)
 class _Makers:
     """Make pairs by putting rows in the places of the target."""
@@ -175,6 +191,7 @@ def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     entries = {
         "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
         "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+        "half": ("one half as long as others", columns.filled(signs, 0.5 * columns.largest)),
         "largest": ("a row of 1e300", columns.filled(signs, 1e300) if columns.has_floats else None),
         "copy": ("a copy of another row", columns.ordinary),
         "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
@@ -192,6 +209,8 @@ def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
+    if target.flipped is not None:
+        yield rows["huge"], replace(rows["half"], name="one half as long as others, of another label", label=target.flipped)
     yield rows["huge"], rows["zeros"]
     for name in ("category", "missing"):
         if name in rows:
