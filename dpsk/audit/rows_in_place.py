@@ -109,7 +109,7 @@ def columns_of(X: Any) -> tuple[Any, Columns]:
     for j, kind in enumerate(kinds):
         if kind in (NUMBER, WHOLE):
             numbers[:, j] = columns[j].astype(np.float64)
-    loose = any(kind == TEXT or of_type == object for kind, of_type in zip(kinds, types, strict=True))
+    loose = any(kind == TEXT or of_type.kind == "O" for kind, of_type in zip(kinds, types, strict=True))
     return X, Columns(tuple(kinds), tuple(types), numbers, tuple(entries_of(X, 0)), X, takes_missing=loose)
 
 
@@ -167,7 +167,7 @@ def _arrays(X: Any) -> list[Any]:
 
 
 def _kind(column: Any) -> str:
-    if column.dtype == object or column.dtype.kind in "UST":
+    if column.dtype.kind in "OUST":
         return TEXT if any(isinstance(entry, str) for entry in column) else OTHER
     return _kind_of_type(column.dtype)
 
@@ -184,5 +184,3 @@ def _as_type(entry: Any, kind: str, of_type: Any, number: float) -> Any:
         most = float(np.finfo(of_type).max) / 4
         return of_type.type(min(max(number, -most), most))
     return entry
-
-

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from ..mechanisms.samplers import Floats
 from .released import Released
 
+Sides: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = tuple[tuple[str, int], ...]
 """Names of arrays of numbers, and how many entries each has."""
 
@@ -133,7 +135,7 @@ def _standardised(rows: Floats, middles: Floats, scales: Floats) -> Floats:
     return np.clip(np.nan_to_num(found, nan=0.0, posinf=_FAR, neginf=-_FAR), -_FAR, _FAR)
 
 
-def _moments(rows: Floats, of_one: Floats) -> tuple[Floats, Floats]:
+def _moments(rows: Floats, of_one: Sides) -> tuple[Floats, Floats]:
     """Return the middle of each column and its scale: within a data set, where it varies there, or between both."""
     with np.errstate(all="ignore"):
         finite = np.where(np.isfinite(rows), rows, np.nan)
@@ -154,7 +156,7 @@ def _quiet_median(values: Floats) -> Floats:
         return np.asarray(np.nanmedian(values, axis=0), dtype=np.float64)
 
 
-def _fitted(columns: str, shrinkage: float, rows: Floats, of_one: Floats) -> Direction:
+def _fitted(columns: str, shrinkage: float, rows: Floats, of_one: Sides) -> Direction:
     """Return the direction of a discriminant analysis, or of the column that tells most by itself."""
     middles, scales = _moments(rows, of_one)
     standard = _standardised(rows, middles, scales)
@@ -175,7 +177,7 @@ def _fitted(columns: str, shrinkage: float, rows: Floats, of_one: Floats) -> Dir
     return Direction(middles, scales, (gap - kept * (within.T @ inner)) / shrinkage)
 
 
-def _out_of_fold(columns: str, shrinkage: float, rows: Floats, of_one: Floats) -> Floats:
+def _out_of_fold(columns: str, shrinkage: float, rows: Floats, of_one: Sides) -> Floats:
     """Return a score for each row by a direction that was learned from others, in standard deviations of these."""
     found = np.zeros(len(rows))
     places = np.zeros(len(rows), dtype=np.intp)
