@@ -172,12 +172,15 @@ def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     wrong = target.label if target.flipped is None else target.flipped
     columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))
     signs = columns.separating(y == wrong)
-    entries = {
-        "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
-        "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+    entries: dict[str, tuple[str, Sequence[Any] | None]] = {"copy": ("a copy of another row", columns.ordinary)}
+    if columns.has_numbers:
+        entries |= {
+            "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
+            "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+            "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
+        }
+    entries |= {
         "largest": ("a row of 1e300", columns.filled(signs, 1e300) if columns.has_floats else None),
-        "copy": ("a copy of another row", columns.ordinary),
-        "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
         "category": (f"a new category {NEW_CATEGORY!r}", columns.with_new_category()),
         "missing": ("missing entries", columns.with_missing()),
     }
@@ -192,7 +195,8 @@ def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
-    yield rows["huge"], rows["zeros"]
+    if "huge" in rows:
+        yield rows["huge"], rows["zeros"]
     for name in ("category", "missing"):
         if name in rows:
             yield rows[name], rows["copy"]
