@@ -13,7 +13,7 @@ from ..pipelines.in_front import rows_of
 from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
 
 REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
-_ALONE = 100
+_ALONE = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,9 @@ def pairs_of(
     else:
         single = [rows[name] for name in _WORST if name in rows]
         found = [make.removed(row) for row in single if adjacency == ADD_REMOVE]
-        found += [make.weightless(row) for row in single if adjacency == ZERO_OUT and takes_weights]
+        if adjacency == ZERO_OUT:
+            found += [make.leaving(row) for row in single]
+            found += [make.weightless(row) for row in single if takes_weights]
         found += [make.replaced(*two, size=2) for two in replaced]
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
@@ -154,6 +156,10 @@ class _Makers:
         one, other = (self._with(row, sample_weight=some) for some in weights)
         return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0", one, other)
 
+    def leaving(self, row: _Row) -> Pair:
+        data, places = self._with(row), tuple(int(place) for place in self.target.places)
+        return Pair(f"one {self._unit}: {row.name}, in all sums or in none", data, data, leaving=places)
+
     def removed(self, row: _Row) -> Pair:
         one, places = self._with(row), self.target.places
         groups = {} if self.groups is None else {"groups": np.delete(np.asarray(self.groups), places)}
@@ -188,13 +194,16 @@ def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     wrong = target.label if target.flipped is None else target.flipped
     columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))
     signs = columns.separating(y == wrong)
-    entries = {
-        "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
-        "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
-        "half": ("one half as long as others", columns.filled(signs, 0.5 * columns.largest)),
+    entries: dict[str, tuple[str, Sequence[Any] | None]] = {"copy": ("a copy of another row", columns.ordinary)}
+    if columns.has_numbers:
+        entries |= {
+            "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
+            "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+            "half": ("one half as long as others", columns.filled(signs, 0.5 * columns.largest)),
+            "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
+        }
+    entries |= {
         "largest": ("a row of 1e300", columns.filled(signs, 1e300) if columns.has_floats else None),
-        "copy": ("a copy of another row", columns.ordinary),
-        "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
         "category": (f"a new category {NEW_CATEGORY!r}", columns.with_new_category()),
         "missing": ("missing entries", columns.with_missing()),
     }
@@ -209,9 +218,11 @@ def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
-    if target.flipped is not None:
-        yield rows["huge"], replace(rows["half"], name="one half as long as others, of another label", label=target.flipped)
-    yield rows["huge"], rows["zeros"]
+    if "huge" in rows:
+        if target.flipped is not None:
+            other = f"{rows['half'].name}, with another label"
+            yield rows["huge"], replace(rows["half"], name=other, label=target.flipped)
+        yield rows["huge"], rows["zeros"]
     for name in ("category", "missing"):
         if name in rows:
             yield rows[name], rows["copy"]

@@ -118,7 +118,8 @@ def audit(
         if attack == "transcript":
             found: Iterator[Any] = read_transcripts(target.fit, pairs, promised, error=error, seconds=each)
         elif attack == "model":
-            found = iter(compare_models(target.fit, pairs, promised, seconds=each, error=error, n_jobs=n_jobs))
+            real = [pair for pair in pairs if not pair.leaving]
+            found = iter(compare_models(target.fit, real, promised, seconds=each, error=error, n_jobs=n_jobs))
         else:
             found = iter(
                 [one_run(target.fit, X, y, promised, groups=groups, adjacency=neighbours, error=error, seconds=each)]
