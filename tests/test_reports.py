@@ -388,10 +388,10 @@ def test_bars_that_break_the_promise_are_hatched_and_infinite_ones_end_in_an_arr
     assert not re.search("nan|inf[^i]", picture.svg)
 
 
-def test_a_picture_has_six_attacks_at_most_and_reads_no_name_as_html():
+def test_a_picture_has_four_attacks_at_most_and_reads_no_name_as_html():
     picture = picture_of(*[found(k / 10, pair=f"<b>{k}</b>" + "long " * 20) for k in range(9)])
-    assert len(width(picture.svg)) == 6
-    assert "3 more attacks prove less." in picture.caption
+    assert len(width(picture.svg)) == 4
+    assert "5 more attacks prove less." in picture.caption
     assert "<b>" not in picture.svg
     assert width(picture_of(found(0.0)).svg) == [0.0]
 
@@ -438,7 +438,7 @@ def test_the_numbers_of_rows_and_persons_come_from_the_fit(table):
     persons.fit(X, y, groups=np.arange(600) // 4)
     report = PrivacyReport(persons, n_rows=600, n_units=np.int64(150))
     assert (report.to_dict()["data"]["n_rows"], report.to_dict()["data"]["n_units"]) == (600, 150)
-    assert "<dt>Persons</dt><dd>150</dd>" in report.to_html()
+    assert "<dt>Size</dt><dd>600 rows, 150 persons, 3 columns</dd>" in report.to_html()
 
 
 @pytest.mark.parametrize(("given", "known"), [({"n_rows": 599}, "n_rows=600"), ({"n_units": 600}, "n_units=150")])

@@ -9,9 +9,9 @@ from .drawings import WIDE, Picture, as_svg
 from .visible import html_text
 from .wording import attacked, round_down
 
-_ROW, _BAR, _GAP = 38, 15, 18  # height of an attack and of its bar, and where the bar begins
+_ROW, _BAR, _GAP = 36, 13, 17  # height of an attack and of its bar, and where the bar begins
 _END = WIDE - 72  # where bars end; numbers stand beside it
-_MOST, _LETTERS = 6, 46  # attacks, and letters of a name
+_MOST, _LETTERS = 4, 46  # attacks, and letters of a name
 _FARTHEST = 8.0  # claims: longer bars end in an arrow
 
 
@@ -98,5 +98,5 @@ def _row(k: int, name: str, bound: float, estimate: float | None, broken: bool, 
         parts.append(f'<circle class="open" cx="{x:.1f}" cy="{middle}" r="4.5"/>')
     x = _END * epsilon / far
     parts.append(f'<line class="claim" x1="{x:.1f}" y1="{top - 2}" x2="{x:.1f}" y2="{top + _BAR + 2}"/>')
-    parts.append(f'<text x="{_END + 18}" y="{top + 12}">{_number(bound)}</text>')
+    parts.append(f'<text x="{_END + 18}" y="{top + 11}">{_number(bound)}</text>')
     return "".join(parts)
