@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,16 +56,23 @@ class Claim:
         return not self._allows(self._amount * (1 + 1e-9), profile, size)
 
     def least_epsilon(self, profile: Profile, size: int = 1) -> float:
-        """Return the smallest epsilon, at the delta of the claim, of a promise of its kind that allows the profile."""
+        """Return the smallest epsilon, at the delta of the claim, of a promise that allows the profile.
+
+        It is the larger of two bounds: on epsilon if nothing but (epsilon, delta) is promised, and on the epsilon of
+        promises in the same currency.
+        """
+        alone = replace(self, currency=None, limit=math.nan)._least(profile, size)
+        return alone if self.currency is None else max(alone, self._least(profile, size))
+
+    def _least(self, profile: Profile, size: int) -> float:
         if self._allows(0.0, profile, size):
             return 0.0
-        high = self._amount
+        low, high = 0.0, self._amount
         while not self._allows(high, profile, size):
-            high *= 2
-            if high > 1e6 * self._amount:
+            low, high = high, 2 * high
+            if high > 1e4 * self._amount:
                 return math.inf
-        low = 0.0
-        for _ in range(50):
+        for _ in range(40):
             middle = (low + high) / 2
             low, high = (low, middle) if self._allows(middle, profile, size) else (middle, high)
         return low if self.currency is None or low == 0 else float(self.currency.epsilon(low, self.delta))
