@@ -1,5 +1,6 @@
 """A report says what was promised, shows nothing that was not paid for, and cannot be written into."""
 
+import dataclasses
 import json
 import math
 import pickle
@@ -287,9 +288,7 @@ def found(epsilon, *, pair="one huge row", refuted=False, **more):
 
 
 def audited_by(*findings, claim=CLAIM):
-    return AuditResult(
-        claim, findings, 0.999, "DPLogisticRegression()", "row", "zero-out", 3.0, "The data are made up."
-    )
+    return AuditResult(claim, findings, 0.999, "DPLogisticRegression()", "row", "zero-out", 3.0, "made data")
 
 
 def test_an_audit_that_refutes_nothing_changes_no_promise(model):
@@ -353,6 +352,12 @@ def test_an_audit_of_another_promise_is_named(model):
     assert doubt.endswith("attacked another promise than this report makes: epsilon = 8 at delta = 1e-05.")
     pure = PrivacyReport(model, audit=audited_by(found(0.3), claim=Claim(8.0, 0.0))).to_dict()
     assert pure["doubts"][0].endswith("epsilon = 8.")
+
+
+def test_an_audit_of_data_that_were_given_is_no_part_of_a_public_page(model):
+    given = dataclasses.replace(audited_by(found(0.3)), data="the data given")
+    (doubt,) = PrivacyReport(model, audit=given).to_dict()["doubts"]
+    assert "without noise from data that were given" in doubt
 
 
 def picture_of(*findings, claim=CLAIM):
