@@ -396,9 +396,16 @@ def test_bars_that_break_the_promise_are_hatched_and_infinite_ones_end_in_an_arr
 def test_a_picture_has_four_attacks_at_most_and_reads_no_name_as_html():
     picture = picture_of(*[found(k / 10, pair=f"<b>{k}</b>" + "long " * 20) for k in range(9)])
     assert len(width(picture.svg)) == 4
-    assert "5 more attacks prove less." in picture.caption
+    assert "5 more attacks are not shown." in picture.caption
     assert "<b>" not in picture.svg
     assert width(picture_of(found(0.0)).svg) == [0.0]
+
+
+def test_the_strongest_attack_of_each_kind_is_shown():
+    weak = dataclasses.replace(found(0.1), attack="model")
+    picture = picture_of(*[found(k / 10, pair=f"pair {k}") for k in range(2, 9)], weak)
+    shown = re.findall(r'<text x="0"[^>]*>([^<]*)<', picture.svg)
+    assert shown == ["transcript: pair 8", "transcript: pair 7", "transcript: pair 6", "model: one huge row"]
 
 
 @pytest.mark.parametrize(
