@@ -12,7 +12,7 @@ import dpsk
 from dpsk import testing
 
 PAGE = Path(__file__).parent.parent / "docs" / "certify.md"
-AUDIT = "# with audit\n"
+AUDIT = "from dpsk import audit\n"
 
 
 def blocks():
