@@ -13,7 +13,7 @@ from ..pipelines.in_front import rows_of
 from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
 
 REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
-_ALONE = 400
+_ALONE = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,14 @@ def made_data() -> tuple[Floats, Any]:
 
 
 def pairs_of(
-    X: Any, y: Any, groups: Any = None, *, adjacency: str, takes_weights: bool, classes: Any = None
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    adjacency: str,
+    takes_weights: bool,
+    classes: Any = None,
+    rows_like: Sequence[str] = (),
 ) -> list[Pair]:
     """Return the worst neighbours that are known for fits on these data, the most telling ones first.
 
@@ -89,6 +96,9 @@ def pairs_of(
         Whether ``fit`` takes ``sample_weight``: then a unit of weight 0 is one that is left out.
     classes : array-like or None
         The labels that may occur, where the fit knows them beforehand; those in ``y`` by default.
+    rows_like : sequence of str
+        The kinds of rows that are put in: some of "aligned", "huge", "half", "zeros", "largest", "copy", "category" and
+        "missing". None of them means all that these columns can hold.
     """
     if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE):
         raise ValueError(f"adjacency={adjacency!r} must be one of {REPLACE!r}, {ZERO_OUT!r}, {ADD_REMOVE!r}")
@@ -100,6 +110,8 @@ def pairs_of(
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
     make, rows = _Makers(X, y, groups, target), _rows(y, columns, target)
+    if rows_like:
+        rows = {name: row for name, row in rows.items() if name in rows_like}
     replaced = list(_replacements(rows, target))
     if adjacency == REPLACE:
         found = [make.replaced(*two, size=1) for two in replaced]
@@ -219,10 +231,11 @@ def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
     if "huge" in rows:
-        if target.flipped is not None:
+        if target.flipped is not None and "half" in rows:
             other = f"{rows['half'].name}, with another label"
             yield rows["huge"], replace(rows["half"], name=other, label=target.flipped)
-        yield rows["huge"], rows["zeros"]
+        if "zeros" in rows:
+            yield rows["huge"], rows["zeros"]
     for name in ("category", "missing"):
-        if name in rows:
+        if name in rows and "copy" in rows:
             yield rows[name], rows["copy"]

@@ -225,10 +225,13 @@ def _claim(given: Any, spent: Any, estimator: Any) -> Claim:
 
 
 def _pairs(X: Any, y: Any, groups: Any, given: Any, **how: Any) -> list[Pair]:
-    """Return pairs on the data, and on data in which the changed rows are the only ones that are not zero."""
+    """Return pairs on data in which the changed rows are the only ones that are not zero, and on the data.
+
+    The first ones move a transcript most, the others show what a fit does with unusual rows.
+    """
     zeros, labels = alone(given, y)
-    lone = [replace(pair, name=f"{pair.name}, alone") for pair in pairs_of(zeros, labels, groups, **how)]
-    return [*pairs_of(X, y, groups, **how), *lone]
+    lone = pairs_of(zeros, labels, groups if given is not None else None, rows_like=("huge", "half"), **how)
+    return [*(replace(pair, name=f"{pair.name}, alone") for pair in lone), *pairs_of(X, y, groups, **how)]
 
 
 def _plan(attacks: Sequence[str] | None, *, ours: bool, dear: bool) -> list[str]:
