@@ -19,7 +19,6 @@ from .witness import Witness
 Progress: TypeAlias = Callable[[float, str], object]
 """It is told which share of the time has passed, and what is being done."""
 
-_PILOTS = 0.3
 _FULL, _LATE = 0.9, 1.12
 """Fits are planned for this share of the time, and the last bound is from before that one."""
 
@@ -75,7 +74,7 @@ def compare_models(
         raise ValueError(f"seconds={seconds!r} has to be positive, and error={error!r} between 0 and 1")
     tell = None if progress is None else lambda passed, text: progress(min(passed / seconds, 1.0), text)
     fits = RepeatedFits(fit, n_jobs, progress=tell)
-    chosen = Pilot(fits, pairs, _PILOTS * seconds).run(claim)
+    chosen = Pilot(fits, pairs, seconds).run(claim)
     pilots, findings = fits.fits, list[Finding]()
     for place, (pair, witness) in enumerate(chosen):
         room = max(0.0, seconds - fits.passed) / (len(chosen) - place)
@@ -132,11 +131,13 @@ class _Count:
         return [*early, (all_fits, self.error - sum(error for _, error in early))]
 
     def _estimate(self, tally: Tally, fits: int) -> float | None:
-        ones, others = tally.scores(fits)
-        if not looks_gaussian(ones, others):
-            return None
-        distance = least_distance(ones, others, self.error)
-        return self.claim.least_epsilon(gaussian_profile(distance), self.pair.size)
+        found = []
+        for plain in (True, False):
+            ones, others = tally.scores(fits, plain)
+            if looks_gaussian(ones, others):
+                profile = gaussian_profile(least_distance(ones, others, self.error / 2))
+                found.append(self.claim.least_epsilon(profile, self.pair.size))
+        return max(found, default=None)
 
     def _seen(self, fits: int) -> str:
         seen = (

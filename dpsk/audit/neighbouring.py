@@ -96,17 +96,25 @@ def pairs_of(
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
     make, rows = _Makers(X, y, groups, target), _rows(y, columns, target)
-    replaced = list(_replacements(rows, target))
-    if adjacency == REPLACE:
-        found = [make.replaced(*two, size=1) for two in replaced]
-    else:
-        single = [rows[name] for name in _WORST if name in rows]
-        found = [make.removed(row) for row in single if adjacency == ADD_REMOVE]
-        found += [make.weightless(row) for row in single if adjacency == ZERO_OUT and takes_weights]
-        found += [make.replaced(*two, size=2) for two in replaced]
+    found = list(_found(make, rows, adjacency, takes_weights))
+    if "zeros" in rows:
+        quiet = with_rows(X, [rows["zeros"].entries] * len(y), range(len(y)))
+        still = replace(make, X=quiet, told=", all other rows zeros")
+        found += _found(still, {"aligned": rows["aligned"]}, adjacency, takes_weights)
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
     return [replace(pair, probes=probes) for pair in found]
+
+
+def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool) -> Iterator[Pair]:
+    """Yield the pairs for these rows."""
+    single = [rows[name] for name in _WORST if name in rows]
+    if adjacency == ADD_REMOVE:
+        yield from (make.removed(row) for row in single)
+    if adjacency == ZERO_OUT and takes_weights:
+        yield from (make.weightless(row) for row in single)
+    size = 1 if adjacency == REPLACE else 2
+    yield from (make.replaced(*two, size=size) for two in _replacements(rows, make.target))
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +125,7 @@ class _Makers:
     y: Any
     groups: Any
     target: _Target
+    told: str = ""
 
     @property
     def _unit(self) -> str:
@@ -130,20 +139,22 @@ class _Makers:
         return Data(X, y, groups | more)
 
     def replaced(self, one: _Row, other: _Row, size: int) -> Pair:
-        return Pair(f"one {self._unit}: {one.name} or {other.name}", self._with(one), self._with(other), size)
+        return Pair(
+            f"one {self._unit}: {one.name} or {other.name}{self.told}", self._with(one), self._with(other), size
+        )
 
     def weightless(self, row: _Row) -> Pair:
         weights = np.ones(len(self.y)), np.ones(len(self.y))
         weights[1][self.target.places] = 0.0
         one, other = (self._with(row, sample_weight=some) for some in weights)
-        return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0", one, other)
+        return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0{self.told}", one, other)
 
     def removed(self, row: _Row) -> Pair:
         one, places = self._with(row), self.target.places
         groups = {} if self.groups is None else {"groups": np.delete(np.asarray(self.groups), places)}
         others = np.delete(np.arange(len(self.y)), places)
         other = Data(rows_of(one.X, others), one.y[others], groups)
-        return Pair(f"one {self._unit}: {row.name}, there or not", one, other)
+        return Pair(f"one {self._unit}: {row.name}, there or not{self.told}", one, other)
 
 
 def _target(y: Any, groups: Any, classes: Any) -> _Target:
@@ -190,7 +201,7 @@ def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
 _WORST = ("aligned", "category", "huge", "largest", "missing", "copy")
 
 
-def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:
+def _replacements(rows: Mapping[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:
     """Yield two rows that take the place of each other."""
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
