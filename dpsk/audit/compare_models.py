@@ -22,10 +22,12 @@ Progress: TypeAlias = Callable[[float, str], object]
 _FULL, _LATE = 0.9, 1.12
 """Fits are planned for this share of the time, and the last bound is from before that one."""
 
-_LOOKS = ((1 / 16, 0.1), (1 / 4, 0.1), (1.0, 0.8))
+_LOOKS = ((1 / 16, 0.05), (1 / 4, 0.1), (0.6, 0.15), (1.0, 0.7))
 """After which shares of the fits there are bounds, and which shares of the error probability they get."""
 
 _FEWEST, _FEW = 12, 20
+_COUNTING = 2e-4
+"""Seconds to count a fit."""
 
 
 def compare_models(
@@ -125,7 +127,7 @@ class _Count:
 
     def _looks(self, room: float) -> list[tuple[int, float]]:
         """Return how many fits on each data set there are at each look, fixed before the first, and its error."""
-        all_fits = max(1, int(_FULL * room / (2 * max(self.fits.each, 1e-9))))
+        all_fits = max(1, int(_FULL * room / (2 * (self.fits.each + _COUNTING))))
         looks = [(int(share * all_fits), of_error * self.error) for share, of_error in _LOOKS]
         early = [(number, error) for number, error in looks[:-1] if number >= _FEWEST]
         return [*early, (all_fits, self.error - sum(error for _, error in early))]
