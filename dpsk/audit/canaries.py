@@ -62,7 +62,8 @@ class Canaries:
         """Return the data set for these coins."""
         places = np.repeat(np.arange(self.n), self.each)
         arguments: dict[str, Any] = {} if self.groups is None else {"groups": self.groups}
-        rows = self.rows.iloc[places] if hasattr(self.rows, "iloc") else self.rows[places]
+        frame = hasattr(self.rows, "iloc")
+        rows = self.rows.iloc[places].reset_index(drop=True) if frame else self.rows[places]
         return Data(rows, self.labels[coins[places].astype(np.intp)], arguments)
 
 

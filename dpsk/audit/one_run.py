@@ -5,6 +5,7 @@ For estimators that are too dear to fit hundreds of times. After Steinke, Nasr &
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats
+from ..privacy.conversions import gaussian_epsilon
 from ..privacy.currencies import PureDP
 from .canaries import Canaries
 from .claims import Claim
@@ -25,7 +27,7 @@ from .neighbouring import Data
 
 SHARES = (1.0, 0.6, 0.3, 0.1, 0.03)
 """Which shares of the coins are guessed: those about which the model says most. Fixed before any fit."""
-_LEAST_GUESSES = 10
+_LEAST_GUESSES, _LEAST_CANARIES = 10, 20
 _PROGRAMS = 4
 
 
@@ -100,8 +102,8 @@ def one_run(
     rng = np.random.default_rng() if rng is None else rng
     columns = np.shape(X)[1]
     m = int(np.clip(columns, 100, 2000)) if n_canaries is None else n_canaries
-    if m < _LEAST_GUESSES:
-        raise ValueError(f"n_canaries={m!r} must be at least {_LEAST_GUESSES}: fewer coins prove nothing")
+    if m < _LEAST_CANARIES:
+        raise ValueError(f"n_canaries={m!r} must be at least {_LEAST_CANARIES}: fewer coins prove nothing")
     canaries = Canaries.like(X, y, groups, m, rng, reach=reach)
     if runs > 1:
         runs = _affordable(fit, canaries, runs, seconds, rng)
@@ -118,6 +120,7 @@ def one_run(
         fits=runs + (runs > 1),
         seconds=time.monotonic() - started,
         seen=f"{best.right} of {best.made} guesses about {best.coins} coins were right",
+        estimate=_estimate(seen, claim.delta, size),
         premise="" if runs == 1 else "the noise of one fit does not depend on that of another",
     )
 
@@ -139,6 +142,18 @@ def _proved(claim: Claim, size: int, guesses: list[Guesses], error: float) -> tu
             break
     bare = Claim(claim.epsilon, claim.delta)  # at one Renyi order, nothing spent is an epsilon above 0
     return max(proved, bare.least_epsilon(profile, size)), claim.refuted_by(profile, size, joint.allows), guesses[best]
+
+
+def _estimate(seen: list[Run], delta: float, size: int) -> float | None:
+    """Return the epsilon of a Gaussian mechanism that moves the mean of the scores as far as it was seen to move."""
+    pooled = [(run.scores - run.scores.mean()) / (run.scores.std() or 1.0) for run in seen]
+    scores, coins = np.concatenate(pooled), np.concatenate([run.coins for run in seen])
+    heads, tails = scores[coins], scores[~coins]
+    if delta == 0 or min(len(heads), len(tails)) < 2:
+        return None
+    spread = math.sqrt((heads.var(ddof=1) + tails.var(ddof=1)) / 2)
+    mu = (heads.mean() - tails.mean()) / spread / size if spread > 0 else 0.0
+    return gaussian_epsilon(delta, mu) if mu > 0 else 0.0
 
 
 def _affordable(
