@@ -13,7 +13,7 @@ from .coins import Profile
 from .guesses import Guesses
 
 _EPSILONS = 16  # more of them gain less than a percent
-_LARGEST = 1500  # guesses, above which a program takes too long
+_LARGEST = 2000  # guesses, above which a program takes too long
 _ROUNDING = 1e-11
 
 

@@ -28,7 +28,6 @@ from .neighbouring import Data
 SHARES = (1.0, 0.6, 0.3, 0.1, 0.03)
 """Which shares of the coins are guessed: those about which the model says most. Fixed before any fit."""
 _LEAST_GUESSES, _LEAST_CANARIES = 10, 20
-_PROGRAMS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,8 @@ def one_run(
     if m < _LEAST_CANARIES:
         raise ValueError(f"n_canaries={m!r} must be at least {_LEAST_CANARIES}: fewer coins prove nothing")
     canaries = Canaries.like(X, y, groups, m, rng, reach=reach)
-    if runs > 1:
+    timed = runs > 1
+    if timed:
         runs = _affordable(fit, canaries, runs, seconds, rng)
     seen = [_run(fit, canaries, rng) for _ in range(runs)]
     sizes = sorted({max(_LEAST_GUESSES, round(share * m)) for share in SHARES})
@@ -117,7 +117,7 @@ def one_run(
         pair=f"{m} {'rows' if groups is None else 'persons'}, each with one of two labels",
         epsilon=proved,
         refuted=refuted,
-        fits=runs + (runs > 1),
+        fits=runs + timed,
         seconds=time.monotonic() - started,
         seen=f"{best.right} of {best.made} guesses about {best.coins} coins were right",
         estimate=_estimate(seen, claim.delta, size),
@@ -133,13 +133,8 @@ def _proved(claim: Claim, size: int, guesses: list[Guesses], error: float) -> tu
     best = max(range(len(guesses)), key=lambda i: (alone[i], -guesses[i].probability(0.0)))
     joint = Joint(guesses[best], error)
     proved = claim.least_epsilon(profile, size, joint.allows)
-    for _ in range(0 if isinstance(claim.currency, PureDP | None) else _PROGRAMS):
-        before = proved
-        if not joint.add():
-            break
+    if not isinstance(claim.currency, PureDP | None) and joint.add():
         proved = claim.least_epsilon(profile, size, joint.allows)
-        if proved <= 1.005 * before:
-            break
     bare = Claim(claim.epsilon, claim.delta)  # at one Renyi order, nothing spent is an epsilon above 0
     return max(proved, bare.least_epsilon(profile, size)), claim.refuted_by(profile, size, joint.allows), guesses[best]
 
@@ -182,6 +177,10 @@ def _scores(model: Any, canaries: Canaries) -> Floats:
         if hasattr(model, name):
             told = np.asarray(getattr(model, name)(canaries.rows), dtype=np.float64)
             return told if told.ndim == 1 else told[:, heads] - told[:, tails]
+    if not hasattr(model, "predict"):
+        raise TypeError(
+            f"{type(model).__name__} has no predict: this attacker looks at predictions, so fit a classifier"
+        )
     said = np.asarray(model.predict(canaries.rows))
     scores: Floats = (said == canaries.labels[1]).astype(np.float64) - (said == canaries.labels[0])
     return scores
