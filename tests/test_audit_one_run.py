@@ -283,21 +283,29 @@ def test_coins_decide_labels_and_nothing_else(make):
     coins = np.random.default_rng(2).random(8) < 0.5
     data = canaries.data(coins)
     assert type(data.X) is type(make(X))
-    assert list(data.y) == ["b" if coin else "a" for coin in coins]
+    assert list(data.y) == ["b" if coin else "a" for coin in coins] + ["a", "b"]
     assert data.arguments == {}
     other = canaries.data(~coins)
     values = data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X)
     assert (values == (other.X.toarray() if sp.issparse(other.X) else np.asarray(other.X))).all()
     centre, half = (X.max(axis=0) + X.min(axis=0)) / 2, (X.max(axis=0) - X.min(axis=0)) / 2
-    signs = (values - centre) / half
+    assert values[8:] == pytest.approx(np.tile(centre, (2, 1)))
+    signs = ((values - centre) / half)[:8]
     assert np.abs(np.abs(signs) - 1).max() < 1e-9
     assert np.abs(signs @ signs.T - 8 * np.eye(8)).max() < 1e-9  # eight canaries in eight columns are orthogonal
+
+
+def test_the_set_of_labels_does_not_depend_on_coins():
+    canaries = Canaries.like(np.eye(30), np.arange(30) % 3, None, 5, np.random.default_rng(0), reach=1.0)
+    for coins in (np.zeros(5, bool), np.ones(5, bool)):
+        assert set(canaries.data(coins).y) == {0, 1}
 
 
 def test_canaries_of_frames_keep_types_and_categories():
     frame = pd.DataFrame({"n": range(10), "x": np.linspace(0, 1, 10), "job": ["cook", "nurse"] * 5})
     canaries = Canaries.like(frame, [0, 1] * 5, None, 20, np.random.default_rng(0), reach=1.0)
     rows = canaries.data(np.ones(20, bool)).X
+    assert len(rows) == 22
     assert (rows.dtypes == frame.dtypes).all()
     assert set(rows["job"]) == {"cook", "nurse"}
     assert rows["n"].between(0, 9).all()
@@ -308,10 +316,10 @@ def test_persons_are_canaries_with_all_their_rows():
     canaries = Canaries.like(np.eye(30), np.arange(30) % 2, groups, 6, np.random.default_rng(0), reach=1.0)
     coins = np.array([True, False] * 3)
     data = canaries.data(coins)
-    assert np.shape(data.X) == (18, 30)
-    assert list(data.arguments["groups"]) == list(np.repeat(np.arange(6), 3))
-    assert list(data.y) == list(np.repeat([1, 0] * 3, 3))
-    assert len(np.unique(data.X, axis=0)) == 6
+    assert np.shape(data.X) == (24, 30)
+    assert list(data.arguments["groups"]) == list(np.repeat(np.arange(8), 3))
+    assert list(data.y) == list(np.repeat([1, 0] * 4, 3))[:18] + [0] * 3 + [1] * 3
+    assert len(np.unique(data.X, axis=0)) == 7
 
 
 def test_what_cannot_be_audited_is_refused():

@@ -20,19 +20,20 @@ _ROWS_OF_A_PERSON = 10  # more of them would make fits dear, and hardly tell mor
 class Canaries:
     """A data set of canaries. For other coins it has the same rows with other labels.
 
-    Other rows would move the model as well, and an attacker would have to find out by how much. So there are none.
+    Other rows would move the model as well, and an attacker would have to find out by how much. So there are only two,
+    one of each label, in the middle of all columns: the set of labels is public, and may not depend on coins.
 
     Parameters
     ----------
     rows : table
-        One row for each canary.
+        One row for each canary, and the two others at the end.
     labels : ndarray of shape (2,)
         The labels for tails and for heads.
     n : int
         How many canaries there are.
     each : int
-        How many equal rows a canary has: 1, or those of a person.
-    groups : ndarray of shape (n * each,), or None
+        How many equal rows a unit has: 1, or those of a person.
+    groups : ndarray or None
         Whose row it is.
     """
 
@@ -56,15 +57,16 @@ class Canaries:
         if groups is None:
             return cls(rows, classes[:2], n)
         each = _rows_of_a_person(groups)
-        return cls(rows, classes[:2], n, each, np.repeat(np.arange(n), each))
+        return cls(rows, classes[:2], n, each, np.repeat(np.arange(n + 2), each))
 
     def data(self, coins: NDArray[np.bool_]) -> Data:
         """Return the data set for these coins."""
-        places = np.repeat(np.arange(self.n), self.each)
+        places = np.repeat(np.arange(self.n + 2), self.each)
+        heads = np.concatenate([coins, [False, True]]).astype(np.intp)
         arguments: dict[str, Any] = {} if self.groups is None else {"groups": self.groups}
         frame = hasattr(self.rows, "iloc")
         rows = self.rows.iloc[places].reset_index(drop=True) if frame else self.rows[places]
-        return Data(rows, self.labels[coins[places].astype(np.intp)], arguments)
+        return Data(rows, self.labels[heads[places]], arguments)
 
 
 def _rows_of_a_person(groups: Any) -> int:
@@ -90,7 +92,7 @@ def _rows(X: Any, n: int, rng: np.random.Generator, reach: float) -> Any:
         return csr_matrix(_at_ends(X.toarray(), n, rng, reach))
     if not hasattr(X, "iloc"):
         return _at_ends(np.asarray(X, dtype=np.float64), n, rng, reach)
-    rows = X.iloc[rng.integers(len(X), size=n)].reset_index(drop=True)
+    rows = X.iloc[rng.integers(len(X), size=n + 2)].reset_index(drop=True)
     numbers = [name for name in X.columns if getattr(X[name].dtype, "kind", "O") in "iuf"]
     drawn = _at_ends(X[numbers].to_numpy(dtype=np.float64), n, rng, reach)
     for column, name in enumerate(numbers):
@@ -102,5 +104,6 @@ def _rows(X: Any, n: int, rng: np.random.Generator, reach: float) -> Any:
 def _at_ends(values: Floats, n: int, rng: np.random.Generator, reach: float) -> Floats:
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     half = np.where(high > low, (high - low) / 2, 1.0)
-    drawn: Floats = (low + high) / 2 + reach * half * _signs(n, values.shape[1], rng)
+    signs = np.vstack([_signs(n, values.shape[1], rng), np.zeros((2, values.shape[1]))])
+    drawn: Floats = (low + high) / 2 + reach * half * signs
     return drawn

@@ -66,9 +66,9 @@ def one_run(
     fit : callable
         ``fit(data)`` fits on rows, labels and arguments, and returns a model. Its noise must be drawn afresh each time.
     X, y : table and labels
-        The data beside the canaries.
+        They tell what columns and labels look like. No row of X is fitted; other columns than numbers are copied.
     claim : Claim
-        What the fit promises.
+        What the fit promises for so many rows.
     groups : array-like of shape (n_samples,), or None
         Whose row it is. Canaries are then persons with as many rows as the largest one, up to 10.
     adjacency : {"zero-out", "replace"}
@@ -166,7 +166,7 @@ def _run(fit: Callable[[Data], Any], canaries: Canaries, rng: np.random.Generato
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows are hopeless for an honest fit
         model = fit(canaries.data(coins))
-    return Run(coins, _scores(model, canaries))
+    return Run(coins, _scores(model, canaries)[: canaries.n])
 
 
 def _scores(model: Any, canaries: Canaries) -> Floats:
