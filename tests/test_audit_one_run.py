@@ -279,7 +279,7 @@ def test_guesses_are_heads_for_the_highest_scores_and_tails_for_the_lowest():
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix, pd.DataFrame])
 def test_coins_decide_labels_and_nothing_else(make):
     X = np.random.default_rng(0).normal(size=(30, 8)) * 5 + 3
-    canaries = Canaries.like(make(X), np.repeat(["a", "b"], 15), None, 8, np.random.default_rng(1), reach=1.0)
+    canaries = Canaries.like(make(X), np.repeat(["a", "b"], 15), None, 8, np.random.default_rng(1))
     coins = np.random.default_rng(2).random(8) < 0.5
     data = canaries.data(coins)
     assert type(data.X) is type(make(X))
@@ -296,14 +296,14 @@ def test_coins_decide_labels_and_nothing_else(make):
 
 
 def test_the_set_of_labels_does_not_depend_on_coins():
-    canaries = Canaries.like(np.eye(30), np.arange(30) % 3, None, 5, np.random.default_rng(0), reach=1.0)
+    canaries = Canaries.like(np.eye(30), np.arange(30) % 3, None, 5, np.random.default_rng(0))
     for coins in (np.zeros(5, bool), np.ones(5, bool)):
         assert set(canaries.data(coins).y) == {0, 1}
 
 
 def test_canaries_of_frames_keep_types_and_categories():
     frame = pd.DataFrame({"n": range(10), "x": np.linspace(0, 1, 10), "job": ["cook", "nurse"] * 5})
-    canaries = Canaries.like(frame, [0, 1] * 5, None, 20, np.random.default_rng(0), reach=1.0)
+    canaries = Canaries.like(frame, [0, 1] * 5, None, 20, np.random.default_rng(0))
     rows = canaries.data(np.ones(20, bool)).X
     assert len(rows) == 22
     assert (rows.dtypes == frame.dtypes).all()
@@ -313,7 +313,7 @@ def test_canaries_of_frames_keep_types_and_categories():
 
 def test_persons_are_canaries_with_all_their_rows():
     groups = np.repeat(np.arange(10), 3)
-    canaries = Canaries.like(np.eye(30), np.arange(30) % 2, groups, 6, np.random.default_rng(0), reach=1.0)
+    canaries = Canaries.like(np.eye(30), np.arange(30) % 2, groups, 6, np.random.default_rng(0))
     coins = np.array([True, False] * 3)
     data = canaries.data(coins)
     assert np.shape(data.X) == (24, 30)
@@ -332,6 +332,8 @@ def test_what_cannot_be_audited_is_refused():
         one_run(fit, *TABLE, claim, n_canaries=5)
     with pytest.raises(ValueError, match="one class only"):
         one_run(fit, TABLE[0], np.zeros(100), claim)
+    with pytest.raises(ValueError, match="no column of numbers"):
+        one_run(fit, pd.DataFrame({"job": ["cook", "nurse"] * 50}), TABLE[1], claim)
     with pytest.raises(TypeError, match="no predict"):
         one_run(lambda data: object(), *TABLE, claim)
 

@@ -9,7 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,6 @@ def one_run(
     seconds: float = 60.0,
     n_canaries: int | None = None,
     runs: int = 1,
-    reach: float = 1.0,
     rng: np.random.Generator | None = None,
 ) -> Finding:
     """Return the epsilon that one fit proves, or a few, each with coins of its own.
@@ -64,7 +63,7 @@ def one_run(
     Parameters
     ----------
     fit : callable
-        ``fit(data)`` fits on rows, labels and arguments, and returns a model. Its noise must be drawn afresh each time.
+        ``fit(data)`` fits on rows, labels and arguments with fresh noise, and returns a model.
     X, y : table and labels
         They tell what columns and labels look like. No row of X is fitted; other columns than numbers are copied.
     claim : Claim
@@ -81,52 +80,59 @@ def one_run(
     n_canaries : int or None
         None: as many as there are columns, but at least 100 and at most 2,000.
     runs : int
-        The largest number of fits. Where it is more than 1, another fit, whose model is not looked at, tells how many
-        of them there is time for.
-    reach : float
-        How far out canaries lie: 1 is at the ends of the columns of X.
+        The largest number of fits. If it is more than 1, one more fit tells how many of them there is time for.
     rng : numpy.random.Generator or None
-        The source of coins and canaries. None: a new one from the operating system.
+        The source of coins and canaries.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 17.8 and 17.9)
     The epsilon is too high with probability at most ``error``, over the coins and the noise of the fits.
     """
+    m = int(np.clip(np.shape(X)[1], 100, 2000)) if n_canaries is None else n_canaries
+    _require(adjacency, runs, m)
+    started, timed = time.monotonic(), runs > 1
+    rng = np.random.default_rng() if rng is None else rng
+    canaries = Canaries.like(X, y, groups, m, rng)
+    if timed:
+        runs = _affordable(fit, canaries, runs, seconds, rng)
+    seen = [_run(fit, canaries, rng) for _ in range(runs)]
+    size = 2 if adjacency == "zero-out" else 1
+    pair = f"{m} {'rows' if groups is None else 'persons'}, each with one of two labels"
+    found = _finding(claim, size, seen, error, pair)
+    return replace(found, fits=runs + timed, seconds=time.monotonic() - started)
+
+
+def _finding(claim: Claim, size: int, seen: list[Run], error: float, pair: str) -> Finding:
+    proved, refuted, best = _proved(claim, size, seen, error)
+    return Finding(
+        attack="one run",
+        pair=pair,
+        epsilon=proved,
+        refuted=refuted,
+        fits=len(seen),
+        seconds=0.0,
+        seen=f"{best.right} of {best.made} guesses about {best.coins} coins were right",
+        estimate=_estimate(seen, claim.delta, size),
+        premise="" if len(seen) == 1 else "the noise of one fit does not depend on that of another",
+    )
+
+
+def _require(adjacency: str, runs: int, m: int) -> None:
     if adjacency not in ("zero-out", "replace"):
         raise ValueError(f"adjacency={adjacency!r} must be 'zero-out' or 'replace'")
     if runs < 1:
         raise ValueError(f"runs={runs!r} must be at least 1")
-    started = time.monotonic()
-    rng = np.random.default_rng() if rng is None else rng
-    columns = np.shape(X)[1]
-    m = int(np.clip(columns, 100, 2000)) if n_canaries is None else n_canaries
     if m < _LEAST_CANARIES:
         raise ValueError(f"n_canaries={m!r} must be at least {_LEAST_CANARIES}: fewer coins prove nothing")
-    canaries = Canaries.like(X, y, groups, m, rng, reach=reach)
-    timed = runs > 1
-    if timed:
-        runs = _affordable(fit, canaries, runs, seconds, rng)
-    seen = [_run(fit, canaries, rng) for _ in range(runs)]
+
+
+def _proved(claim: Claim, size: int, seen: list[Run], error: float) -> tuple[float, bool, Guesses]:
+    """Return the epsilon that runs prove, whether the claim is false, and the guesses that tell most."""
+    m, runs = len(seen[0].coins), len(seen)
     sizes = sorted({max(_LEAST_GUESSES, round(share * m)) for share in SHARES})
     guesses = [Guesses(sum(run.right(made) for run in seen), made * runs, m * runs) for made in sizes]
-    size = 2 if adjacency == "zero-out" else 1
-    proved, refuted, best = _proved(claim, size, guesses, error / len(guesses))
-    return Finding(
-        attack="one run",
-        pair=f"{m} {'rows' if groups is None else 'persons'}, each with one of two labels",
-        epsilon=proved,
-        refuted=refuted,
-        fits=runs + timed,
-        seconds=time.monotonic() - started,
-        seen=f"{best.right} of {best.made} guesses about {best.coins} coins were right",
-        estimate=_estimate(seen, claim.delta, size),
-        premise="" if runs == 1 else "the noise of one fit does not depend on that of another",
-    )
-
-
-def _proved(claim: Claim, size: int, guesses: list[Guesses], error: float) -> tuple[float, bool, Guesses]:
-    """Return the epsilon that sets of guesses prove, whether the claim is false, and the set that tells most."""
+    error /= len(guesses)
     profiles = [one.profile(error) for one in guesses]
     profile = together(profiles)
     alone = [claim.least_epsilon(each, size) for each in profiles]
