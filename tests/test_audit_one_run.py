@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.special import expit
 from scipy.stats import binom
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 from dpsk import DPLogisticRegression, DPTabularClassifier
 from dpsk.audit.canaries import Canaries
@@ -67,7 +69,7 @@ def best_of_all_mechanisms(guesses, epsilon, delta):
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.5, 0.0), (0.5, 0.05), (1.5, 0.01)])
-@pytest.mark.parametrize(("made", "coins"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3)])
+@pytest.mark.parametrize(("made", "coins"), [(1, 1), (1, 3), (2, 2), (2, 3), (3, 3), (2, 4), (4, 4)])
 def test_no_mechanism_allows_more_right_guesses_and_one_allows_as_many(made, coins, epsilon, delta):
     for right in range(made + 1):
         guesses = Guesses(right, made, coins)
@@ -153,6 +155,23 @@ def test_the_worst_mechanism_reaches_the_bound():
     excess = np.maximum(of_right[1:] - np.exp(epsilon) * of_wrong[:-1], 0).sum()
     assert guesses.made / guesses.coins * excess == pytest.approx(delta, rel=1e-6)
     assert np.maximum(of_wrong[:-1] - np.exp(epsilon) * of_right[1:], 0).sum() == 0
+
+
+def bound_of_the_paper(guesses, epsilon, delta):
+    """Steinke, Nasr & Jagielski (2023), Corollary 5.4."""
+    law = binom(guesses.made, expit(epsilon))
+    below = np.cumsum(law.pmf(np.arange(guesses.right - 1, -1, -1)))
+    worst = (below / np.arange(1, guesses.right + 1)).max()
+    return law.sf(guesses.right - 1) + 2 * guesses.coins * delta * worst
+
+
+def test_the_bound_is_below_that_of_the_paper_and_equal_without_delta():
+    assert Guesses(75, 100, 100).probability(np.log(3)) == pytest.approx(0.553, abs=1e-3)  # their example
+    for right, made, coins in ((75, 100, 100), (285, 300, 300), (650, 1000, 1000), (80, 100, 1000)):
+        guesses = Guesses(right, made, coins)
+        for epsilon in (0.3, 1.0, 2.0):
+            assert guesses.probability(epsilon) == pytest.approx(bound_of_the_paper(guesses, epsilon, 0.0), rel=1e-8)
+            assert guesses.probability(epsilon, 1e-5) < bound_of_the_paper(guesses, epsilon, 1e-5)
 
 
 def test_extreme_counts_are_finite():
@@ -389,6 +408,30 @@ def test_rows_sold_for_persons_are_caught_in_one_run():
     honest = one_run(of_persons, *TABLE, claim, rng=np.random.default_rng(0), **options)
     assert not honest.refuted
     assert honest.epsilon < 1
+
+
+class OnlyLabels:
+    """A classifier that says nothing but labels."""
+
+    def __init__(self, model):
+        self.model, self.classes_ = model, model.classes_
+
+    def predict(self, rows):
+        return self.model.predict(rows)
+
+
+@pytest.mark.parametrize("labels", [("a", "b"), ("a", "b", "c")])
+@pytest.mark.parametrize("only_labels", [False, True])
+@pytest.mark.parametrize("kind", [LogisticRegression, DecisionTreeClassifier])
+def test_classifiers_without_privacy_are_caught(kind, only_labels, labels):
+    def fit(data):
+        model = kind(random_state=0).fit(data.X, data.y)
+        return OnlyLabels(model) if only_labels else model
+
+    y = np.resize(labels, 100)
+    found = one_run(fit, TABLE[0], y, Claim(1.0, 0.0), n_canaries=200, rng=np.random.default_rng(0))
+    assert found.refuted
+    assert found.epsilon > 1.2  # all but one of 200 guesses are right, and a coin is two steps
 
 
 def test_raw_tables_can_be_audited():

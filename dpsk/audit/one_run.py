@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats
-from ..privacy.conversions import gaussian_epsilon
-from ..privacy.currencies import PureDP
+from ..privacy.conversions import gaussian_epsilon, gaussian_mu
+from ..privacy.currencies import GaussianDP, PureDP
 from .canaries import Canaries
 from .claims import Claim
 from .finding import Finding
@@ -28,6 +28,7 @@ from .neighbouring import Data
 SHARES = (1.0, 0.6, 0.3, 0.1, 0.03)
 """Which shares of the coins are guessed: those about which the model says most. Fixed before any fit."""
 _LEAST_GUESSES, _LEAST_CANARIES = 10, 20
+_SURE = 1e9  # scores beyond count as that
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,10 @@ def _proved(claim: Claim, size: int, seen: list[Run], error: float) -> tuple[flo
     error /= len(guesses)
     profiles = [one.profile(error) for one in guesses]
     profile = together(profiles)
-    alone = [claim.least_epsilon(each, size) for each in profiles]
+    like = claim  # tells which guesses say most; other currencies take longer to ask
+    if claim.delta > 0:
+        like = Claim(claim.epsilon, claim.delta, GaussianDP(), gaussian_mu(claim.epsilon, claim.delta) ** 2)
+    alone = [like.least_epsilon(each, size) for each in profiles]
     best = max(range(len(guesses)), key=lambda i: (alone[i], -guesses[i].probability(0.0)))
     joint = Joint(guesses[best], error)
     proved = claim.least_epsilon(profile, size, joint.allows)
@@ -181,7 +185,8 @@ def _scores(model: Any, canaries: Canaries) -> Floats:
     tails, heads = (classes.index(label) for label in canaries.labels)
     for name in ("decision_function", "predict_log_proba", "predict_proba"):
         if hasattr(model, name):
-            told = np.asarray(getattr(model, name)(canaries.rows), dtype=np.float64)
+            with np.errstate(divide="ignore"):  # logarithms of 0
+                told = np.clip(np.asarray(getattr(model, name)(canaries.rows), dtype=np.float64), -_SURE, _SURE)
             return told if told.ndim == 1 else told[:, heads] - told[:, tails]
     if not hasattr(model, "predict"):
         raise TypeError(
