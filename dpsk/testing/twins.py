@@ -124,7 +124,7 @@ def check_company(
 
 
 def extreme_rows(X: Any, y: Any = None) -> dict[str, Row]:
-    """Return rows such as ordinary data do not hold: beyond all others, huge, tiny, empty, twice there, of another kind.
+    """Return rows such as ordinary data do not hold: beyond all others, huge, tiny, empty, a copy, of another kind.
 
     Add those that your action must bear too: ``extreme_rows(X, y) | {"a new label": (None, "of all classes")}``. A row
     of None stays as it is, a label of None too.
