@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+
+from ..mechanisms.samplers import Floats
+from ..pipelines.in_front import rows_of
+from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
+
+REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,9 +26,173 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two data sets, how they differ, and in how many units: 2 where a unit of one left and another one came."""
+    """Two data sets, how they differ, and in how many units: 2 where a unit of one left and another one came.
+
+    ``probes`` are rows at which an attacker asks fitted models for predictions; None for the first rows of both.
+    """
 
     name: str
     one: Data
     other: Data
     size: int = 1
+    probes: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """What a row holds: the entries of its columns, and its label."""
+
+    name: str
+    entries: Sequence[Any]
+    label: Any
+
+
+@dataclass(frozen=True, eq=False)
+class _Target:
+    """Where the unit lies whose rows change, its label, and another label that it may have."""
+
+    places: Any
+    label: Any
+    flipped: Any | None
+
+
+def made_data() -> tuple[Floats, Any]:
+    """Return 24 rows with two columns of entries in [-1, 1], and labels 0 and 1 that follow the first column."""
+    rng = np.random.default_rng(20231210)
+    y = np.tile([0, 1], 12)
+    X = rng.uniform(-0.6, 0.6, (24, 2))
+    X[:, 0] += np.where(y == 1, 0.4, -0.4)
+    return X, y
+
+
+def pairs_of(
+    X: Any, y: Any, groups: Any = None, *, adjacency: str, takes_weights: bool, classes: Any = None
+) -> list[Pair]:
+    """Return the worst neighbours that are known for fits on these data, the most telling ones first.
+
+    Both data sets of a pair have the same columns, types, set of labels, and number of rows (but for "add-remove",
+    where a row is there or is not).
+
+    Parameters
+    ----------
+    X, y : array-like, DataFrame or sparse matrix, and labels
+        Public data of the kind that the fit is for; X=None for :func:`made_data`.
+    groups : array-like or None
+        Whose row it is. All rows of one person change together, and ``groups`` is an argument of the fit.
+    adjacency : {"replace", "zero-out", "add-remove"}
+        What is promised: a unit is replaced by another one, its part of every sum is left out, or it is not there.
+    takes_weights : bool
+        Whether ``fit`` takes ``sample_weight``: then a unit of weight 0 is one that is left out.
+    classes : array-like or None
+        The labels that may occur, where the fit knows them beforehand; those in ``y`` by default.
+    """
+    if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE):
+        raise ValueError(f"adjacency={adjacency!r} must be one of {REPLACE!r}, {ZERO_OUT!r}, {ADD_REMOVE!r}")
+    if X is None:
+        X, y = made_data()
+    y = np.asarray(y)
+    X, columns = columns_of(X)
+    if len(y) != columns.rows or len(y) < 2:
+        raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
+    target = _target(y, groups, classes)
+    make, rows = _Makers(X, y, groups, target), _rows(y, columns, target)
+    replaced = list(_replacements(rows, target))
+    if adjacency == REPLACE:
+        found = [make.replaced(*two, size=1) for two in replaced]
+    else:
+        single = [rows[name] for name in _WORST if name in rows]
+        found = [make.removed(row) for row in single if adjacency == ADD_REMOVE]
+        found += [make.weightless(row) for row in single if adjacency == ZERO_OUT and takes_weights]
+        found += [make.replaced(*two, size=2) for two in replaced]
+    probed = [row.entries for name, row in rows.items() if name != "largest"]
+    probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
+    return [replace(pair, probes=probes) for pair in found]
+
+
+@dataclass(frozen=True, eq=False)
+class _Makers:
+    """Make pairs by putting rows in the places of the target."""
+
+    X: Any
+    y: Any
+    groups: Any
+    target: _Target
+
+    @property
+    def _unit(self) -> str:
+        return "row" if self.groups is None else "person"
+
+    def _with(self, row: _Row, **more: Any) -> Data:
+        y = self.y.copy()
+        y[self.target.places] = row.label
+        X = with_rows(self.X, [row.entries] * len(self.target.places), self.target.places)
+        groups = {} if self.groups is None else {"groups": self.groups}
+        return Data(X, y, groups | more)
+
+    def replaced(self, one: _Row, other: _Row, size: int) -> Pair:
+        return Pair(f"one {self._unit}: {one.name} or {other.name}", self._with(one), self._with(other), size)
+
+    def weightless(self, row: _Row) -> Pair:
+        weights = np.ones(len(self.y)), np.ones(len(self.y))
+        weights[1][self.target.places] = 0.0
+        one, other = (self._with(row, sample_weight=some) for some in weights)
+        return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0", one, other)
+
+    def removed(self, row: _Row) -> Pair:
+        one, places = self._with(row), self.target.places
+        groups = {} if self.groups is None else {"groups": np.delete(np.asarray(self.groups), places)}
+        others = np.delete(np.arange(len(self.y)), places)
+        other = Data(rows_of(one.X, others), one.y[others], groups)
+        return Pair(f"one {self._unit}: {row.name}, there or not", one, other)
+
+
+def _target(y: Any, groups: Any, classes: Any) -> _Target:
+    """Return the unit whose rows change: its labels are found in other rows too, or are known beforehand."""
+    labels, counts = np.unique(y, return_counts=True)
+    often = dict(zip(labels.tolist(), counts.tolist(), strict=True))
+    if groups is None:
+        units = [np.array([place]) for place in range(len(y))]
+    else:
+        names = np.asarray(groups).astype(str)  # missing ids are one person
+        units = [np.flatnonzero(names == name) for name in np.unique(names)]
+    for places in sorted(units, key=lambda unit: (-len(unit), -often[y[unit[0]].item()])):
+        if len(places) < len(y) and (classes is not None or set(np.delete(y, places).tolist()) == set(often)):
+            known = labels if classes is None else np.asarray(classes).astype(y.dtype)
+            others = [label for label in known if label != y[places[0]]]
+            flipped = max(others, key=lambda label: often.get(label.item(), 0), default=None)
+            return _Target(places, y[places[0]], flipped)
+    raise ValueError(
+        "y has no row, or no person, whose labels are found in other rows too, so the set of labels would change: give "
+        "at least 2 rows of a class, or the labels that are known beforehand (classes)"
+    )
+
+
+def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
+    """Return rows with the label of the target that tell the most against, or to, a model of the other rows."""
+    wrong = target.label if target.flipped is None else target.flipped
+    columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))
+    signs = columns.separating(y == wrong)
+    entries = {
+        "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
+        "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+        "largest": ("a row of 1e300", columns.filled(signs, 1e300) if columns.has_floats else None),
+        "copy": ("a copy of another row", columns.ordinary),
+        "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
+        "category": (f"a new category {NEW_CATEGORY!r}", columns.with_new_category()),
+        "missing": ("missing entries", columns.with_missing()),
+    }
+    return {key: _Row(name, found, target.label) for key, (name, found) in entries.items() if found is not None}
+
+
+_WORST = ("aligned", "category", "huge", "largest", "missing", "copy")
+
+
+def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:
+    """Yield two rows that take the place of each other."""
+    for name in ("aligned", "huge", "largest", "copy"):
+        if name in rows and target.flipped is not None:
+            yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
+    yield rows["huge"], rows["zeros"]
+    for name in ("category", "missing"):
+        if name in rows:
+            yield rows[name], rows["copy"]

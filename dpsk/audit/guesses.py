@@ -1,0 +1,95 @@
+"""Right guesses of fair coins: how probable a promise allows them to be, and what they prove.
+
+Each of ``coins`` units of a data set is there in one of two versions, which a fair coin decides. An attacker sees the
+release, picks ``made`` of the coins and guesses them (Steinke, Nasr & Jagielski 2023). The number of guesses is fixed
+before anything is seen; which coins are guessed may depend on the release in any way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import binom
+
+from ..mechanisms.samplers import Floats
+from .coins import Profile
+
+_SAFE = 1 + 1e-9  # more than the rounding of sums of positive numbers and of binomial probabilities
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """So many guesses were right, of those that were made about so many coins.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 17.8)
+    A mechanism that is (epsilon, delta)-DP, if the version of one unit changes, reaches ``right`` with at most
+    :meth:`probability`. Some mechanism reaches it, so no smaller number would do.
+    """
+
+    right: int
+    made: int
+    coins: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.right <= self.made <= self.coins:
+            raise ValueError(
+                f"right={self.right!r}, made={self.made!r}, coins={self.coins!r}: no more guesses can be right than "
+                "were made, and each coin is guessed once"
+            )
+
+    def probability(self, epsilon: float, delta: float = 0.0) -> float:
+        """Return the largest probability of at least so many right guesses under (epsilon, delta)-DP."""
+        pure, slope = self._lines(np.array([epsilon], dtype=np.float64))
+        return min(1.0, float(pure[0] + slope[0] * delta))
+
+    def profile(self, error: float) -> Profile:
+        """Return the delta that a promise needs at each epsilon, so that what was seen has probability ``error``.
+
+        Formal guarantee
+        ----------------
+        (docs/guarantees.md, 17.9)
+        A true promise lies below this profile at some epsilon with probability at most ``error``: all epsilons are
+        tested at once with the same event, so nothing has to be corrected.
+        """
+
+        known: dict[float, float] = {}
+
+        def needed(epsilon: Floats) -> Floats:
+            asked = np.atleast_1d(np.asarray(epsilon, dtype=np.float64))
+            fresh = np.array([one for one in np.unique(asked) if float(one) not in known])
+            pure, slope = self._lines(fresh)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                missing = np.where(slope > 0, np.clip((error - pure) / (slope * _SAFE), 0.0, 1.0), 0.0)
+            known.update(zip(fresh.tolist(), missing.tolist(), strict=True))
+            return np.array([known[float(one)] for one in asked])
+
+        return needed
+
+    def _lines(self, epsilon: Floats) -> tuple[Floats, Floats]:
+        """Return the probability under randomised response, and what each unit of delta adds to it."""
+        right, made = self.right, self.made
+        if right == 0:
+            return np.ones(len(epsilon)), np.zeros(len(epsilon))
+        yes, no = expit(epsilon), expit(-epsilon)
+        pure, rest = binom.cdf(made - right, made, no), binom.sf(made - right, made, no)
+        # the chance that one more right guess decides, if u of the other ones are right (17.8): largest near u = right
+        up = largest = pure / (made * yes)
+        for u in range(1, right):
+            up = (u * no * up + pure) / ((made - u) * yes)
+            largest = np.maximum(largest, up)
+        down = rest / (made * no)
+        largest = np.maximum(largest, down)
+        for u in range(made - 1, right, -1):
+            down = (rest + (made - u) * yes * down) / (u * no)
+            largest = np.maximum(largest, down)
+        return np.minimum(1.0, pure * _SAFE), self.coins * no * np.minimum(1.0, largest * _SAFE)
+
+
+def together(profiles: Sequence[Profile]) -> Profile:
+    """Return the profile of everything that was seen: at each epsilon the largest delta that something needs."""
+    return lambda epsilon: np.max([profile(epsilon) for profile in profiles], axis=0)

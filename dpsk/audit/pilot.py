@@ -1,0 +1,66 @@
+"""Pilot fits: which pair of data sets an attacker can tell apart best, and how."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .claims import Claim
+from .gaussian_shape import gaussian_profile
+from .neighbouring import Pair
+from .released import Released
+from .repeated_fits import RepeatedFits
+from .witness import Witness
+
+_ROUNDS = ((0.4, 16, 4), (0.7, 48, 2), (1.0, 200, 1))
+"""At which share of the time a round ends, how many fits on each data set a pair has then, and how many pairs stay."""
+
+_FEWEST = 4
+_MOST_BROKEN = 2
+
+
+@dataclass(eq=False)
+class Pilot:
+    """Rounds of pilot fits: after each, the pairs that tell most stay for the next one."""
+
+    fits: RepeatedFits
+    pairs: Sequence[Pair]
+    seconds: float
+    looked: dict[int, tuple[list[Released], list[Released]]] = field(default_factory=dict)
+    witnesses: dict[int, Witness] = field(default_factory=dict)
+
+    def run(self, claim: Claim) -> list[tuple[Pair, Witness]]:
+        """Return the pair that tells most with its witness, and up to two others that seem to break the promise."""
+        self._look(0, 1, math.inf)
+        self._look(0, 1, self.seconds)  # the first fit of a process takes longer than others
+        affordable = int(self.seconds / (2 * _FEWEST * max(self.fits.each, 1e-9)))
+        kept = list(range(max(1, min(len(self.pairs), affordable))))
+        for share, most, stay in _ROUNDS:
+            self._round(kept, share * self.seconds, most)
+            kept = sorted(kept, key=self._worth, reverse=True)[:stay]
+        others = [place for place in self.witnesses if place != kept[0] and self._seems_broken(place, claim)]
+        chosen = kept[:1] + sorted(others, key=self._worth, reverse=True)[:_MOST_BROKEN]
+        return [(self.pairs[place], self.witnesses[place]) for place in chosen]
+
+    def _round(self, kept: Sequence[int], end: float, most: int) -> None:
+        for turn, place in enumerate(kept):
+            room = max(0.0, end - self.fits.passed) / (len(kept) - turn)
+            here = self._done(place)
+            self._look(place, min(most - here, max(int(room / (2 * self.fits.each)), _FEWEST - here)), end)
+            if self._done(place):
+                self.witnesses[place] = Witness.learned(*self.looked[place])
+
+    def _look(self, place: int, number: int, deadline: float) -> None:
+        looked = self.looked.setdefault(place, ([], []))
+        self.fits.more(self.pairs[place], lambda side, found: looked[side].append(found), number, deadline)
+
+    def _done(self, place: int) -> int:
+        return min(map(len, self.looked.get(place, ((), ()))))
+
+    def _worth(self, place: int) -> float:
+        return self.witnesses[place].separation / self.pairs[place].size if place in self.witnesses else -math.inf
+
+    def _seems_broken(self, place: int, claim: Claim) -> bool:
+        least = self.witnesses[place].separation - 4 / math.sqrt(self._done(place))
+        return claim.refuted_by(gaussian_profile(least), self.pairs[place].size)
