@@ -52,7 +52,7 @@ def check_twins(
     * lines that were printed, or logged at any level, without their numbers;
     * names of files left behind, in the working folder and in the one for temporary files;
     * rows of ledgers in the working folder: labels, states, and who they are on;
-    * texts of the extreme row: none may appear on the twin that does not appear without the row, under any stream.
+    * texts that only the extreme row has: none may appear under any stream.
 
     These may still follow from what was released (a warning that a fit found nothing, say). Choose an epsilon at which
     one row hardly moves a release, such as 0.5.
@@ -82,7 +82,7 @@ def check_twins(
         others = [observed(partial(action, *twin), stream)[0] for stream in range(streams)]
         when = f"with {name} in place of row {place}"
         _refuse(when, list(seen), others)
-        text = _told(twin[0], place, list(seen), others)
+        text = _told(X, twin[0], place, list(seen), others)
         require(text is None, f"{when}, one row is told apart. The result has a text of this row: {text!r}")
     for method in methods:
         if hasattr(results[0], method):
@@ -158,17 +158,23 @@ def _beyond(X: Any) -> list[Any]:
     """Return a row whose numbers are ten times as large as all others, but do not overflow."""
     row = _values(X, 0)
     for j, old in enumerate(row):
-        column = X[:, [j]].toarray() if sp.issparse(X) else X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
-        sizes = [abs(float(entry)) for entry in np.asarray(column).ravel().tolist() if isinstance(entry, int | float)]
+        sizes = [abs(float(entry)) for entry in _column(X, j) if isinstance(entry, int | float)]
         largest = max((size for size in sizes if math.isfinite(size)), default=0.0)
         row[j] = _number_like(old, 10 * (largest + 1) * (-1) ** j)
     return row
 
 
-def _told(X: Any, place: int, plain: list[Seen], twins: list[Seen]) -> str | None:
-    """Return a text of the row that shows on the twin, and never without this row."""
-    texts = dict.fromkeys(without_numbers(value) for value in _values(X, place) if isinstance(value, str))
-    new = [text for text in texts if any(map(str.isalpha, text)) and not any(shows(seen, text) for seen in plain)]
+def _column(X: Any, j: int) -> list[Any]:
+    column = X[:, [j]].toarray() if sp.issparse(X) else X.iloc[:, j] if hasattr(X, "iloc") else X[:, j]
+    return list(np.asarray(column).ravel().tolist())
+
+
+def _told(X: Any, twin: Any, place: int, plain: list[Seen], twins: list[Seen]) -> str | None:
+    """Return a text that the row alone has, and that shows on the twin, but never without this row."""
+    texts = {j: without_numbers(value) for j, value in enumerate(_values(twin, place)) if isinstance(value, str)}
+    others = {without_numbers(entry) for j in texts for entry in _column(X, j) if isinstance(entry, str)}
+    own = [text for text in texts.values() if text not in others and any(map(str.isalpha, text))]
+    new = [text for text in own if not any(shows(seen, text) for seen in plain)]
     return next((text for text in new if any(shows(seen, text) for seen in twins)), None)
 
 
