@@ -38,6 +38,7 @@ from .model_selection import (
 from .pipelines import PrivatePipeline, check_pipeline, make_pipeline
 from .privacy import BudgetExhausted, LedgerError, NotPrivateWarning, PrivacyLedger, PrivacySpent
 from .reports import PrivacyReport
+from .testing import check_twins
 
 __all__ = [
     "DPAGDSVC", "TRUSTED_TYPES", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression",
@@ -46,6 +47,7 @@ __all__ = [
     "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC", "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration",
     "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay",
-    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "make_pipeline",
-    "privacy_cost", "private_cross_validate", "private_evaluation", "private_score", "register_onnx", "search_cost",
+    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "check_twins",
+    "make_pipeline", "privacy_cost", "private_cross_validate", "private_evaluation", "private_score", "register_onnx",
+    "search_cost",
 ]  # fmt: skip

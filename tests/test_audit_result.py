@@ -32,7 +32,7 @@ def result(*findings, **more):
         "unit": "row",
         "adjacency": "zero-out",
         "seconds": 12.0,
-        "data": "The fits were made on made-up rows.",
+        "data": "made data",
     }
     return AuditResult(findings=findings, **given | more)
 
@@ -111,7 +111,7 @@ def test_the_statement_says_what_was_done():
         "This bound has a premise: The noise is Gaussian. ",
         "2 attacks looked at 2,000 fits in 12 seconds",
         "one row leaves every sum while the number of rows stays as it is",
-        "The fits were made on made-up rows. ",
+        "The audit was made on made data. ",
     ):
         assert part in text
     assert "There was no attack." in result().statement()
@@ -128,6 +128,24 @@ def test_the_statement_of_a_refutation_says_what_is_wrong():
     assert "(one row is added)" in other
     assert 'the attack "transcript" on the pair "one huge row"' in other
     assert "delta" not in other
+
+
+def test_neighbours_are_said_in_words():
+    assert "(one row is added or removed)" in result(STRONG, adjacency="add-remove").statement()
+    of_persons = result(STRONG, adjacency="add-remove", unit="patient").statement()
+    assert "(one patient, with all rows, is added or removed)" in of_persons
+
+
+def test_an_audit_of_data_that_were_given_says_that_it_tells_about_them():
+    said = "computed from these without noise, so it tells about them."
+    assert said in result(STRONG, data="the data given").statement()
+    assert said not in result(STRONG).statement()
+
+
+def test_attacks_that_could_not_be_made_are_counted():
+    found = result(STRONG, notes=("Poisson batches: no transcript.",))
+    assert "1 more could not be made." in found.statement()
+    assert found.to_dict()["notes"] == ["Poisson batches: no transcript."]
 
 
 def test_confidence_is_never_rounded_up():
@@ -244,7 +262,10 @@ def test_an_audit_without_attacks_and_one_with_many(pyplot):
     display = result(*many).plot()
     assert len(bars(display)) == MOST
     assert "5 more attacks prove less" in display.ax_.get_title()
-    assert all(len(tick.get_text()) <= LONGEST for tick in display.ax_.get_yticklabels())
+    for tick in display.ax_.get_yticklabels():
+        lines = tick.get_text().split("\n")
+        assert len(lines) == 2
+        assert max(map(len, lines)) <= LONGEST
 
 
 def test_it_draws_in_the_axes_that_it_is_given(pyplot):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Self
 
 from ..reports.wording import round_down
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 # Colours of Okabe and Ito (2008), which the colour-blind can tell apart. Hatches and marks differ without colour, too.
 KEPT: dict[str, Any] = {"facecolor": "#56B4E9", "edgecolor": "#0072B2", "hatch": ""}
 BROKEN: dict[str, Any] = {"facecolor": "#F5C9A8", "edgecolor": "#D55E00", "hatch": "////"}
-LONGEST = 44  # letters of a label
+LONGEST = 44  # letters of a line of a label, which has two lines at most
 MOST = 20  # bars; those that prove least are left out
 FARTHEST = 8.0  # claims: what is larger leaves the picture at its right edge
 ROOM = 1.08  # how far the axis reaches beyond what is drawn
@@ -121,7 +122,8 @@ class AuditDisplay:
         return keys
 
     def _describe(self, shown: Sequence[Finding]) -> None:
-        self.ax_.set_yticks(range(len(shown)), [_short(f"{one.attack}: {one.pair}") for one in shown])
+        self.ax_.set_yticks(range(len(shown)), [_in_lines(f"{one.attack}: {one.pair}") for one in shown])
+        self.ax_.tick_params(axis="y", labelsize="small")
         left_out = len(self.findings) - len(shown)
         more = f"\n{left_out} more attacks prove less" if left_out else ""
         delta = f" at delta = {self.claim.delta:g}" if self.claim.delta else ""
@@ -145,6 +147,10 @@ def confidence_words(confidence: float) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _in_lines(text: str) -> str:
+    return "\n".join(wrap(text, LONGEST, max_lines=2, placeholder="…"))
 
 
 def _has_mark(one: Finding, far: float) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 
 from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
+from ..privacy.units import ROW
 from ..reports.versions import installed_versions
 from ..reports.visible import html_text
-from ..reports.wording import AUDITS, round_down
+from ..reports.wording import AUDITS, MADE_DATA, round_down
 from .audit_display import AuditDisplay, broken, confidence_words
 from .claims import Claim
 from .finding import Finding
@@ -38,13 +39,15 @@ class AuditResult:
     seconds : float
         How long the audit took.
     data : str
-        On what data the fits were made, in a sentence.
+        What the fits were made on: "made data", or another phrase for data that were given.
     versions : mapping
         Versions of dpsk, scikit-learn, NumPy, SciPy and Python.
+    notes : tuple of str, default=()
+        Which attacks could not be made, and why.
 
     Formal guarantee
     ----------------
-    (docs/guarantees.md, 17)
+    (docs/guarantees.md, 17.2)
     With probability ``confidence`` or more, over the noise of all fits: if the promise is true, ``refuted`` is false,
     and every true promise of its kind has at least ``epsilon``, at the delta of the claim.
     """
@@ -58,6 +61,7 @@ class AuditResult:
     seconds: float
     data: str
     versions: Mapping[str, str] = field(default_factory=installed_versions)
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
@@ -133,11 +137,19 @@ class AuditResult:
     def _made(self) -> str:
         count = len(self.findings)
         attacks = "1 attack" if count == 1 else f"{count} attacks"
-        neighbours = Adjacency(self.adjacency).words(self.unit) if self.adjacency in list(Adjacency) else self.adjacency
+        left_out = f" {len(self.notes)} more could not be made." if self.notes else ""
+        secret = "" if self.data == MADE_DATA else " It was computed from these without noise, so it tells about them."
         return (
             f"{attacks.capitalize()} looked at {self.fits:,} fits in {self.seconds:,.0f} seconds, on pairs of data "
-            f"sets that are neighbours ({neighbours}). {self.data.rstrip('.')}. "
+            f"sets that are neighbours ({self._neighbours()}).{left_out} The audit was made on {self.data}.{secret} "
         )
+
+    def _neighbours(self) -> str:
+        if self.adjacency in list(Adjacency):
+            return Adjacency(self.adjacency).words(self.unit)
+        if self.adjacency == "add-remove":
+            return f"one {self.unit}{'' if self.unit == ROW else ', with all rows,'} is added or removed"
+        return self.adjacency
 
     def check(self) -> None:
         """Raise AssertionError with the statement if the promise is false; for tests."""
@@ -168,6 +180,7 @@ class AuditResult:
             "strongest": None if best is None else self.findings.index(best),
             "findings": [self._plain(one) for one in self.findings],
             "leaks": list(self.leaks),
+            "notes": list(self.notes),
             "versions": dict(self.versions),
         }
 

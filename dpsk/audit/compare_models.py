@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from .claims import Claim
+from .coins import Profile
 from .finding import Finding
 from .gaussian_shape import gaussian_profile, least_distance, looks_gaussian
 from .neighbouring import Pair
@@ -47,9 +48,9 @@ def compare_models(
     Formal guarantee
     ----------------
     (docs/guarantees.md, 17.6 and 17.7)
-    If each fit draws its own randomness, then with probability 1 - ``error`` no finding is refuted although the claim
-    is true, and no ``epsilon`` is larger than the one of a true claim of this kind. ``estimate`` has the further premise
-    that scores are Gaussian with one variance; it is too large with probability at most ``error`` as well.
+    If each fit draws its own randomness, then with probability 1 - ``error`` no true claim is refuted, and no
+    ``epsilon`` is larger than that of a true claim of this kind. ``estimate`` has a further premise: scores are
+    Gaussian with one variance. Then it is too large with probability at most ``error`` as well.
 
     Parameters
     ----------
@@ -72,7 +73,8 @@ def compare_models(
         raise ValueError("pairs is empty: give at least one pair of data sets")
     if not (seconds > 0 and 0 < error < 1):
         raise ValueError(f"seconds={seconds!r} has to be positive, and error={error!r} between 0 and 1")
-    fits = RepeatedFits(fit, n_jobs, progress=lambda passed, text: progress and progress(min(passed / seconds, 1.0), text))
+    tell = None if progress is None else lambda passed, text: progress(min(passed / seconds, 1.0), text)
+    fits = RepeatedFits(fit, n_jobs, progress=tell)
     chosen = Pilot(fits, pairs, _PILOTS * seconds).run(claim)
     pilots, findings = fits.fits, list[Finding]()
     for place, (pair, witness) in enumerate(chosen):
@@ -98,7 +100,7 @@ class _Count:
     def finding(self, room: float) -> Finding:
         """Fit for so many seconds."""
         tally = Tally(self.witness)
-        profiles, leaks, done = [], (), 0
+        profiles, leaks, done = list[Profile](), tuple[str, ...](), 0
         end = self.fits.passed + room * _LATE
         for number, error in self._looks(room):
             if not self.fits.more(self.pair, tally.add, number - done, end):
@@ -138,11 +140,9 @@ class _Count:
 
     def _seen(self, fits: int) -> str:
         seen = (
-            f"Fitted models alone: their attributes, predictions, warnings and exceptions. {self.pilots} pilot fits showed "
-            f"where to look, and {2 * fits} fresh fits were counted."
+            f"Fitted models alone: their attributes, predictions, warnings and exceptions. {self.pilots} pilot fits "
+            f"showed where to look, and {2 * fits} fresh fits were counted."
         )
         if 2 * fits < _FEW:
             seen += f" One fit takes about {self.fits.each:.2g} seconds, so there was time for few: give more seconds."
         return seen
-
-

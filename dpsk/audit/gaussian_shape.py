@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr
 from scipy.stats import f as variance_ratio
-from scipy.stats import nct
 
 from ..mechanisms.samplers import Floats
 from .coins import Profile
@@ -16,8 +15,7 @@ from .coins import Profile
 LEVEL = 0.01
 """How often each of the three tests of the shape rejects Gaussian samples of one variance."""
 
-FEWEST = 20
-_LARGE = 30.0
+_FEWEST = 20
 
 
 def looks_gaussian(ones: Floats, others: Floats) -> bool:
@@ -26,7 +24,7 @@ def looks_gaussian(ones: Floats, others: Floats) -> bool:
     The first is that of Anderson & Darling (1952) for an unknown mean and variance, with the critical value of
     Stephens (1974) as D'Agostino & Stephens (1986) give it; the second is the F-test. Each has the level ``LEVEL``.
     """
-    if min(len(ones), len(others)) < FEWEST or not min(ones.std(), others.std()) > 0:
+    if min(len(ones), len(others)) < _FEWEST or not min(ones.std(), others.std()) > 0:
         return False
     if max(_anderson_darling(some) for some in (ones, others)) > 1.035:
         return False
@@ -47,26 +45,25 @@ def _anderson_darling(sample: Floats) -> float:
 def least_distance(ones: Floats, others: Floats, error: float) -> float:
     """Return a bound below (mean - other mean) / standard deviation, for Gaussian samples of one variance.
 
-    It is too high with probability ``error``: the t statistic of the two samples has a noncentral t distribution.
+    It is too high with probability ``error``: the t statistic of the two samples has a noncentral t distribution, whose
+    tail is integrated here (that of SciPy overflows for large distances).
     """
     n, m = len(ones), len(others)
     freedom, length = n + m - 2, math.sqrt(1 / n + 1 / m)
     spread = math.sqrt(((n - 1) * ones.var(ddof=1) + (m - 1) * others.var(ddof=1)) / freedom)
     t = float(ones.mean() - others.mean()) / (spread * length)
-    if abs(t) < _LARGE and freedom < 1e5:
-        found = _noncentral(t, freedom, error)
-    else:  # t is nearly normal, with the variance 1 + shift^2 / (2 freedom)
-        z = ndtri(1 - error)
-        found = brentq(lambda shift: t - shift - z * math.sqrt(1 + shift**2 / (2 * freedom)), -abs(t) - 10 * z, abs(t))
-    return max(0.0, float(found) * length)
+    # P(T >= t) is the mean of Phi(shift - t s), where s is the ratio of the two standard deviations
+    wide = 14 / math.sqrt(2 * freedom)
+    s = np.linspace(max(1e-9, 1 - wide), 1 + wide, 4001)
+    logs = (freedom - 1) * np.log(s) - freedom * (s**2 - 1) / 2
+    density = np.exp(logs - logs.max())
+    density /= density.sum()
 
-
-def _noncentral(t: float, freedom: int, error: float) -> float:
     def gap(shift: float) -> float:
-        return float(nct.sf(t, freedom, shift)) - error
+        return float(density @ ndtr(shift - t * s)) - error
 
-    low = t - 12.0
-    return t if gap(low) > 0 else float(brentq(gap, low, t))
+    slack = 14 * (1 + abs(t) / math.sqrt(freedom))
+    return max(0.0, float(brentq(gap, t - slack, t + slack)) * length)
 
 
 def gaussian_profile(distance: float) -> Profile:

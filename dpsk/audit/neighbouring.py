@@ -13,6 +13,7 @@ from ..pipelines.in_front import rows_of
 from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
 
 REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
+_ALONE = 400
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class Pair:
     """Two data sets, how they differ, and in how many units: 2 where a unit of one left and another one came.
 
     ``probes`` are rows at which an attacker asks fitted models for predictions; None for the first rows of both.
+    The rows at the places ``leaving``, if there are any, leave every sum of the second fit: a transcript can tell what
+    a fit would be without them, but a user cannot make such a fit.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Pair:
     other: Data
     size: int = 1
     probes: Any = None
+    leaving: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +106,25 @@ def pairs_of(
     else:
         single = [rows[name] for name in _WORST if name in rows]
         found = [make.removed(row) for row in single if adjacency == ADD_REMOVE]
-        found += [make.weightless(row) for row in single if adjacency == ZERO_OUT and takes_weights]
+        if adjacency == ZERO_OUT:
+            found += [make.leaving(row) for row in single]
+            found += [make.weightless(row) for row in single if takes_weights]
         found += [make.replaced(*two, size=2) for two in replaced]
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
     return [replace(pair, probes=probes) for pair in found]
+
+
+def alone(X: Any, y: Any) -> tuple[Any, Any]:
+    """Return data like these in which all rows are zero, so that one row put into them decides a model alone.
+
+    Made data get more rows: then a penalty leaves more of what the row does.
+    """
+    if X is None:
+        return np.zeros((_ALONE, 2)), np.tile([0, 1], _ALONE // 2)
+    X, columns = columns_of(X)
+    zeros = columns.filled(columns.separating(np.asarray(y) == np.asarray(y)[0]), 0.0)
+    return with_rows(X, [zeros] * columns.rows, range(columns.rows)), y
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +155,10 @@ class _Makers:
         weights[1][self.target.places] = 0.0
         one, other = (self._with(row, sample_weight=some) for some in weights)
         return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0", one, other)
+
+    def leaving(self, row: _Row) -> Pair:
+        data, places = self._with(row), tuple(int(place) for place in self.target.places)
+        return Pair(f"one {self._unit}: {row.name}, in all sums or in none", data, data, leaving=places)
 
     def removed(self, row: _Row) -> Pair:
         one, places = self._with(row), self.target.places
@@ -172,12 +194,16 @@ def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     wrong = target.label if target.flipped is None else target.flipped
     columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))
     signs = columns.separating(y == wrong)
-    entries = {
-        "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
-        "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+    entries: dict[str, tuple[str, Sequence[Any] | None]] = {"copy": ("a copy of another row", columns.ordinary)}
+    if columns.has_numbers:
+        entries |= {
+            "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
+            "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+            "half": ("one half as long as others", columns.filled(signs, 0.5 * columns.largest)),
+            "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
+        }
+    entries |= {
         "largest": ("a row of 1e300", columns.filled(signs, 1e300) if columns.has_floats else None),
-        "copy": ("a copy of another row", columns.ordinary),
-        "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
         "category": (f"a new category {NEW_CATEGORY!r}", columns.with_new_category()),
         "missing": ("missing entries", columns.with_missing()),
     }
@@ -192,7 +218,11 @@ def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
-    yield rows["huge"], rows["zeros"]
+    if "huge" in rows:
+        if target.flipped is not None:
+            other = f"{rows['half'].name}, with another label"
+            yield rows["huge"], replace(rows["half"], name=other, label=target.flipped)
+        yield rows["huge"], rows["zeros"]
     for name in ("category", "missing"):
         if name in rows:
             yield rows[name], rows["copy"]

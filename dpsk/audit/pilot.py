@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scipy.special import ndtr
+
 from .claims import Claim
-from .gaussian_shape import gaussian_profile
+from .coins import Coin
 from .neighbouring import Pair
 from .released import Released
 from .repeated_fits import RepeatedFits
@@ -63,4 +65,5 @@ class Pilot:
 
     def _seems_broken(self, place: int, claim: Claim) -> bool:
         least = self.witnesses[place].separation - 4 / math.sqrt(self._done(place))
-        return claim.refuted_by(gaussian_profile(least), self.pairs[place].size)
+        coin = Coin(float(ndtr(least / 2)), float(ndtr(-least / 2)))
+        return claim.refuted_by(coin.delta, self.pairs[place].size)

@@ -6,21 +6,24 @@ A recording looks behind the door, so it is for audits only: what it holds is no
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ..data import ahead
 from ..data.private import Batch, NoisyQuery, PrivateData, Sealed, SealedRows
+from ..data.rows import ChunkRows
 from ..mechanisms import Mechanism, Sensitivity
 from ..mechanisms.samplers import Integers, poisson_sample
 from ..mechanisms.sparse_vector import OpenSearch
 from ..privacy.amplification import Sampling
 from ..privacy.discovery import Discovery
+from ..queries.looks import Tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,10 +129,11 @@ def _kind(mechanism: Mechanism) -> Any:
 
 
 @contextmanager
-def recorded(tape: Tape, always: int | None = None) -> Iterator[Tape]:
+def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = ()) -> Iterator[Tape]:
     """Record all releases in this process, inside of a context.
 
-    ``always`` is a unit that every Poisson batch holds then.
+    ``always`` is a unit that every Poisson batch holds then. The rows at the places ``leaving``, those of one unit, are
+    left out of every sum over all rows, as a unit is that leaves. Their number stays as it is.
     """
     with ExitStack() as stack:
         for family in _families(Mechanism):
@@ -144,6 +148,8 @@ def recorded(tape: Tape, always: int | None = None) -> Iterator[Tape]:
             stack.enter_context(patch.object(owner, name, wrapper(tape, getattr(owner, name))))
         if always is not None:
             stack.enter_context(patch.object(ahead, "poisson_sample", _with_unit(poisson_sample, always)))
+        if leaving:
+            stack.enter_context(patch.object(ChunkRows, "total", _without(ChunkRows.total, leaving)))
         yield tape
 
 
@@ -217,6 +223,30 @@ def _threshold(tape: Tape, threshold: Callable[..., int]) -> Callable[..., int]:
         return result
 
     return found
+
+
+def _without(total: Callable[..., Any], places: Sequence[int]) -> Callable[..., Any]:
+    """Return the sum over rows without those at some places; sums of integers are exact, so a difference is too."""
+    left = WeakKeyDictionary[ChunkRows, ChunkRows]()
+
+    def summed(self: ChunkRows, kernel: Any) -> Any:
+        whole = total(self, kernel)
+        if self in left.values():
+            return whole
+        if self not in left:
+            left[self] = self.rows_at(np.asarray(places), 1)
+        part = total(left[self], kernel)
+        return _difference_of_tallies(whole, part) if isinstance(whole, Tally) else whole - part
+
+    return summed
+
+
+def _difference_of_tallies(whole: Tally, part: Tally) -> Tally:
+    negative = Tally(
+        {at: -counts for at, counts in part.counts.items()},
+        {at: {name: -count for name, count in named.items()} for at, named in part.named.items()},
+    )
+    return whole + negative
 
 
 def _with_unit(sample: Callable[..., Integers], unit: int) -> Callable[..., Integers]:

@@ -109,5 +109,3 @@ class RepeatedFits:
         # max_nbytes=None: a fit gets arrays as they are, and none that are mapped from a file
         done = Parallel(self.n_jobs, max_nbytes=None)(delayed(_look_often)(self.fit, pair, part) for part in parts)
         return [found for some in done for found in some]
-
-

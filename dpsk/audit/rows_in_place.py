@@ -44,6 +44,10 @@ class Columns:
     def has_floats(self) -> bool:
         return NUMBER in self.kinds
 
+    @property
+    def has_numbers(self) -> bool:
+        return NUMBER in self.kinds or WHOLE in self.kinds
+
     def beside(self, place: int) -> Columns:
         """Return the columns with another ordinary row."""
         return replace(self, ordinary=tuple(entries_of(self.table, place)))
@@ -102,15 +106,15 @@ def columns_of(X: Any) -> tuple[Any, Columns]:
         return X, Columns(tuple(kinds), (X.dtype,) * X.shape[1], dense, tuple(entries_of(X, 0)), X, sparse=True)
     if hasattr(X, "iloc"):
         X = _ready_for_a_category(X)
-    columns = _arrays(X)
+    columns = [_plain(column) for column in _arrays(X)]
+    objects = any(column.dtype.kind in "OUST" for column in columns)
     kinds = [_kind(column) for column in columns]
     types = [column.dtype for column in columns]
     numbers = np.zeros(X.shape)
     for j, kind in enumerate(kinds):
         if kind in (NUMBER, WHOLE):
             numbers[:, j] = columns[j].astype(np.float64)
-    loose = any(kind == TEXT or of_type == object for kind, of_type in zip(kinds, types, strict=True))
-    return X, Columns(tuple(kinds), tuple(types), numbers, tuple(entries_of(X, 0)), X, takes_missing=loose)
+    return X, Columns(tuple(kinds), tuple(types), numbers, tuple(entries_of(X, 0)), X, takes_missing=objects)
 
 
 def entries_of(X: Any, place: int) -> list[Any]:
@@ -166,8 +170,15 @@ def _arrays(X: Any) -> list[Any]:
     return list(np.asarray(X).T)
 
 
+def _plain(column: Any) -> Any:
+    """Return a column of objects that are numbers as an array of numbers; others as they are."""
+    if column.dtype.kind == "O" and all(isinstance(one, int | float) and not isinstance(one, bool) for one in column):
+        return np.array(column.tolist())
+    return column
+
+
 def _kind(column: Any) -> str:
-    if column.dtype == object or column.dtype.kind in "UST":
+    if column.dtype.kind in "OUST":
         return TEXT if any(isinstance(entry, str) for entry in column) else OTHER
     return _kind_of_type(column.dtype)
 
@@ -179,10 +190,8 @@ def _kind_of_type(of_type: Any) -> str:
 def _as_type(entry: Any, kind: str, of_type: Any, number: float) -> Any:
     if kind == WHOLE:
         ends = np.iinfo(of_type)
-        return of_type.type(int(min(max(round(number), int(ends.min)), int(ends.max))))
+        return int(min(max(round(number), int(ends.min)), int(ends.max)))
     if kind == NUMBER:
         most = float(np.finfo(of_type).max) / 4
-        return of_type.type(min(max(number, -most), most))
+        return min(max(number, -most), most)
     return entry
-
-

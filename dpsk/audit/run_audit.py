@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,12 @@ from .audit_result import AuditResult
 from .claims import Claim
 from .compare_models import compare_models
 from .finding import Finding
-from .neighbouring import Data, made_data, pairs_of
+from .neighbouring import Data, Pair, alone, made_data, pairs_of
 from .one_run import one_run
 from .transcripts import read_transcripts, spent_by
 
 ATTACKS = ("transcript", "model", "one run")
+_MADE = "made data"
 ADJACENCIES = ("zero-out", "replace", "add-remove")
 _DEAR = 100.0  # a fit that fits into the time fewer times than this is too dear to be repeated
 
@@ -97,7 +98,7 @@ def audit(
     target = _Target.of(estimator)
     if (X is None) != (y is None):
         raise ValueError("X and y have to be given together, or neither of them")
-    described = "made data" if X is None else "the data given"
+    described = _MADE if X is None else "the data given"
     if X is None:
         X, y = made_data()
     arguments = {} if groups is None else {"groups": np.asarray(groups)}
@@ -110,14 +111,15 @@ def audit(
     ours = isinstance(spent, PrivacySpent)
     takes_weights = has_fit_parameter(estimator, "sample_weight") if target.is_estimator else False
     plan = _plan(attacks, ours=ours, dear=cost * _DEAR > seconds)
-    pairs = list(pairs_of(X, y, groups, adjacency=neighbours, takes_weights=takes_weights))
+    pairs = _pairs(X, y, groups, None if described == _MADE else X, adjacency=neighbours, takes_weights=takes_weights)
     error, each = (1 - confidence) / len(plan), (seconds - cost) / len(plan)
     findings, notes = list[Finding](), list[str]()
     for attack in plan:
         if attack == "transcript":
             found: Iterator[Any] = read_transcripts(target.fit, pairs, promised, error=error, seconds=each)
         elif attack == "model":
-            found = iter(compare_models(target.fit, pairs, promised, seconds=each, error=error, n_jobs=n_jobs))
+            real = [pair for pair in pairs if not pair.leaving]
+            found = iter(compare_models(target.fit, real, promised, seconds=each, error=error, n_jobs=n_jobs))
         else:
             found = iter(
                 [one_run(target.fit, X, y, promised, groups=groups, adjacency=neighbours, error=error, seconds=each)]
@@ -220,6 +222,13 @@ def _claim(given: Any, spent: Any, estimator: Any) -> Claim:
             "say what is promised, claim=(epsilon, delta)"
         )
     return Claim(float(parameters["epsilon"]), float(parameters.get("delta") or 0.0))
+
+
+def _pairs(X: Any, y: Any, groups: Any, given: Any, **how: Any) -> list[Pair]:
+    """Return pairs on the data, and on data in which the changed rows are the only ones that are not zero."""
+    zeros, labels = alone(given, y)
+    lone = [replace(pair, name=f"{pair.name}, alone") for pair in pairs_of(zeros, labels, groups, **how)]
+    return [*pairs_of(X, y, groups, **how), *lone]
 
 
 def _plan(attacks: Sequence[str] | None, *, ours: bool, dear: bool) -> list[str]:

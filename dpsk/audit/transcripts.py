@@ -93,8 +93,16 @@ def read_transcripts(
         yield _judged(twins, pair, claim, error=error / len(pairs), seconds=left, begun=begun)
 
 
-def _run(fit: Fit, data: Data, stream: int, earlier: Tape | None = None, always: int | None = None) -> Any:
-    with recorded(Tape(earlier), always) as tape:
+def _run(
+    fit: Fit,
+    data: Data,
+    stream: int,
+    earlier: Tape | None = None,
+    *,
+    always: int | None = None,
+    leaving: Sequence[int] = (),
+) -> tuple[Tape, Seen, Any]:
+    with recorded(Tape(earlier), always, leaving) as tape:
         seen, result = observed(partial(fit, data), stream)
     return tape, seen, result
 
@@ -108,12 +116,15 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
         raise Unreadable(f"the release {one.opaque!r} has its noise inside of a computation: no value meets it")
     if isinstance(getattr(spent_by(result), "currency", None), BestOf):
         raise Unreadable("the best of several runs is released, and a transcript holds all of them")
-    other, seen_other, _ = _run(fit, pair.other, stream, one)
+    if pair.leaving and any(use.sampling for use in one.released):
+        raise Unreadable("a row is left out of sums over all rows, not of random batches")
+    other, seen_other, _ = _run(fit, pair.other, stream, one, leaving=pair.leaving)
     leaks = list(_leaks(one, other, seen, seen_other, pair)) + list(_unreported(one, result))
     inside = None
     if any(use.sampling for use in one.released):
         unit = _only_weight(pair, one)
-        inside = tuple(_run(fit, data, stream, one, unit)[0] for data in (pair.one, pair.other))
+        with_unit, without = (_run(fit, data, stream, one, always=unit)[0] for data in (pair.one, pair.other))
+        inside = with_unit, without
     return Twin(one, other, inside, tuple(dict.fromkeys(leaks)))
 
 

@@ -9,37 +9,35 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import rankdata
 
 from ..mechanisms.samplers import Floats
 from .released import Released
 
+Sides: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = tuple[tuple[str, int], ...]
 """Names of arrays of numbers, and how many entries each has."""
 
-_ENTRIES, _WITH_LOGARITHMS, _SINGLE = "entries", "entries and logarithms", "one column"
-_CANDIDATES = (
-    (_ENTRIES, 0.3),
-    (_ENTRIES, 0.01),
-    (_ENTRIES, 1.0),
-    (_WITH_LOGARITHMS, 0.3),
-    (_WITH_LOGARITHMS, 1.0),
-    (_SINGLE, 1.0),
-)
+_PLAIN, _SHORT, _LOGARITHMS, _SINGLE = "entries", "shortened entries", "with logarithms", "one column"
+_CANDIDATES = ((_SHORT, 0.3), (_SHORT, 0.03), (_PLAIN, 0.03), (_PLAIN, 0.3), (_LOGARITHMS, 0.3), (_SINGLE, 1.0))
+"""Which columns a direction may use, and how far it shrinks their covariance to the identity."""
+
 _FOLDS, _FAR, _LEAST_GAP, _MOST_MARKS = 5, 1e4, 0.25, 2
 
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """A score of numbers: each is standardised, bounded, and weighted."""
+    """A score of numbers: each is standardised, shortened if it is far out, and weighted."""
 
     middles: Floats
     scales: Floats
     weights: Floats
+    shorten: bool
 
     def __call__(self, rows: Floats) -> Floats:
-        return _standardised(rows, self.middles, self.scales) @ self.weights
+        return _standardised(rows, self.middles, self.scales, self.shorten) @ self.weights
 
 
 @dataclass(frozen=True)
@@ -126,14 +124,15 @@ def _rows(found: Sequence[Released], columns: Columns) -> Floats:
     return np.concatenate([rows, sizes], axis=1)
 
 
-def _standardised(rows: Floats, middles: Floats, scales: Floats) -> Floats:
+def _standardised(rows: Floats, middles: Floats, scales: Floats, shorten: bool) -> Floats:
     with np.errstate(all="ignore"):
         found = (rows - middles) / scales
     found = np.where(rows == middles, 0.0, found)  # where both are infinite, too
-    return np.clip(np.nan_to_num(found, nan=0.0, posinf=_FAR, neginf=-_FAR), -_FAR, _FAR)
+    found = np.clip(np.nan_to_num(found, nan=0.0, posinf=_FAR, neginf=-_FAR), -_FAR, _FAR)
+    return np.arcsinh(found) if shorten else found
 
 
-def _moments(rows: Floats, of_one: Floats) -> tuple[Floats, Floats]:
+def _moments(rows: Floats, of_one: Sides) -> tuple[Floats, Floats]:
     """Return the middle of each column and its scale: within a data set, where it varies there, or between both."""
     with np.errstate(all="ignore"):
         finite = np.where(np.isfinite(rows), rows, np.nan)
@@ -154,28 +153,29 @@ def _quiet_median(values: Floats) -> Floats:
         return np.asarray(np.nanmedian(values, axis=0), dtype=np.float64)
 
 
-def _fitted(columns: str, shrinkage: float, rows: Floats, of_one: Floats) -> Direction:
+def _fitted(columns: str, shrinkage: float, rows: Floats, of_one: Sides) -> Direction:
     """Return the direction of a discriminant analysis, or of the column that tells most by itself."""
     middles, scales = _moments(rows, of_one)
-    standard = _standardised(rows, middles, scales)
+    shorten = columns in (_SHORT, _LOGARITHMS)
+    standard = _standardised(rows, middles, scales, shorten)
     gap = standard[of_one].mean(axis=0) - standard[~of_one].mean(axis=0)
     if columns == _SINGLE:
         ranks = rankdata(standard, axis=0)
         lead = ranks[of_one].mean(axis=0) - ranks[~of_one].mean(axis=0)
         most = np.flatnonzero(np.abs(lead) >= np.abs(lead).max(initial=0.0))
         chosen = most[np.argmax(np.abs(gap[most]))] if len(most) else 0
-        return Direction(middles, scales, np.sign(lead) * (np.arange(len(gap)) == chosen))
-    if columns == _ENTRIES:  # without their logarithms
+        return Direction(middles, scales, np.sign(lead) * (np.arange(len(gap)) == chosen), shorten)
+    if columns != _LOGARITHMS:
         gap[len(gap) // 2 :] = 0.0
     within = np.concatenate([standard[side] - standard[side].mean(axis=0) for side in (of_one, ~of_one)])
     within *= gap != 0
     # (s I + (1 - s) W'W/n)^-1 g without a matrix of all columns: there may be more of them than fits
     n, kept = len(within), (1 - shrinkage) / len(within)
     inner = np.linalg.solve(np.eye(n) * shrinkage + kept * (within @ within.T), within @ gap)
-    return Direction(middles, scales, (gap - kept * (within.T @ inner)) / shrinkage)
+    return Direction(middles, scales, (gap - kept * (within.T @ inner)) / shrinkage, shorten)
 
 
-def _out_of_fold(columns: str, shrinkage: float, rows: Floats, of_one: Floats) -> Floats:
+def _out_of_fold(columns: str, shrinkage: float, rows: Floats, of_one: Sides) -> Floats:
     """Return a score for each row by a direction that was learned from others, in standard deviations of these."""
     found = np.zeros(len(rows))
     places = np.zeros(len(rows), dtype=np.intp)
@@ -213,7 +213,12 @@ def _telling_marks(ones: Sequence[Released], others: Sequence[Released]) -> Iter
         gap = counts[0][mark] / len(ones) - counts[1][mark] / len(others)
         if abs(gap) >= _LEAST_GAP:
             found.append(Mark(mark, gap > 0, abs(apart)))
-    yield from sorted(found, key=lambda mark: (-mark.separation, len(mark.text)))[:_MOST_MARKS]
+    yield from sorted(found, key=lambda mark: (-mark.separation, _kind(mark.text), len(mark.text)))[:_MOST_MARKS]
+
+
+def _kind(mark: str) -> int:
+    """Return 0 for what explains other marks, such as parts that are not there after an exception."""
+    return 0 if " was raised" in mark or mark.startswith(("warning", "printed")) else 1
 
 
 def _apart(count: int, of: int) -> float:

@@ -9,9 +9,9 @@ from .drawings import WIDE, Picture, as_svg
 from .visible import html_text
 from .wording import attacked, round_down
 
-_ROW, _BAR, _GAP = 38, 15, 18  # height of an attack and of its bar, and where the bar begins
+_ROW, _BAR, _GAP = 36, 13, 17  # height of an attack and of its bar, and where the bar begins
 _END = WIDE - 72  # where bars end; numbers stand beside it
-_MOST, _LETTERS = 6, 46  # attacks, and letters of a name
+_MOST, _LETTERS = 4, 46  # attacks, and letters of a name
 _FARTHEST = 8.0  # claims: longer bars end in an arrow
 
 
@@ -20,7 +20,7 @@ def audited(audit: dict[str, Any]) -> Picture | None:
     claim, findings = attacked(audit), _findings(audit["result"])
     if claim is None or not findings:
         return None
-    shown, epsilon = findings[:_MOST], claim[0]
+    shown, epsilon = _chosen(findings), claim[0]
     marks = [mark for _, bound, estimate, _ in shown for mark in (bound, estimate) if mark is not None]
     far = 1.08 * max([epsilon] + [mark for mark in marks if mark <= _FARTHEST * epsilon])
     rows = "".join(_row(k, *one, far, epsilon) for k, one in enumerate(shown))
@@ -32,7 +32,7 @@ def audited(audit: dict[str, Any]) -> Picture | None:
         for name, bound, _, broken in shown
     )
     at = f" at delta = {claim[1]:g}" if claim[1] else ""
-    more = f" {len(findings) - len(shown)} more attacks prove less." if len(findings) > len(shown) else ""
+    more = f" {len(findings) - len(shown)} more attacks are not shown." if len(findings) > len(shown) else ""
     hatched = " A hatched bar breaks the promise." if any(broken for *_, broken in shown) else ""
     open_marks = " Open circle: estimate for infinitely many fits." if _any_circle(shown, far) else ""
     caption = f"Epsilon{at} is at least as large as each bar. Line: the claim.{hatched}{open_marks}{more}"
@@ -57,6 +57,16 @@ def _findings(result: Any) -> list[_Finding]:
         if "epsilon" in one
     ]
     return sorted(read, key=lambda one: (-one[1], not one[3]))
+
+
+def _chosen(findings: list[_Finding]) -> list[_Finding]:
+    """Return the strongest attacks, that of each kind first."""
+    kinds = dict[str, int]()
+    for k, one in enumerate(findings):
+        kinds.setdefault(one[0].partition(":")[0], k)
+    first = list(kinds.values())[:_MOST]
+    rest = [k for k in range(len(findings)) if k not in first]
+    return [findings[k] for k in sorted((first + rest)[:_MOST])]
 
 
 def _float(value: Any, otherwise: Any) -> Any:
@@ -98,5 +108,5 @@ def _row(k: int, name: str, bound: float, estimate: float | None, broken: bool, 
         parts.append(f'<circle class="open" cx="{x:.1f}" cy="{middle}" r="4.5"/>')
     x = _END * epsilon / far
     parts.append(f'<line class="claim" x1="{x:.1f}" y1="{top - 2}" x2="{x:.1f}" y2="{top + _BAR + 2}"/>')
-    parts.append(f'<text x="{_END + 18}" y="{top + 12}">{_number(bound)}</text>')
+    parts.append(f'<text x="{_END + 18}" y="{top + 11}">{_number(bound)}</text>')
     return "".join(parts)

@@ -181,9 +181,10 @@ def _spent(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
 
 def _data(report: dict[str, Any]) -> Iterator[Block]:
     data, unit = report["data"], report["guarantees"][0]["unit"]
-    units = {} if unit == ROW else {several(unit).capitalize(): data["n_units"]}
-    counts = {"Rows": data["n_rows"], **units, "Columns": data["n_columns"]}
-    pairs = [(name, f"{count}") for name, count in counts.items() if count is not None]
+    units = {} if unit == ROW else {several(unit): data["n_units"]}
+    counts = {"rows": data["n_rows"], **units, "columns": data["n_columns"]}
+    size = ", ".join(f"{count} {name}" for name, count in counts.items() if count is not None)
+    pairs = [("Size", size)] if size else []
     kinds = dict[str, list[str]]()
     for column in data["columns"]:
         kinds.setdefault(column["kind"], []).append(column["name"])

@@ -49,8 +49,8 @@ class PrivacyReport:
     evaluation : PrivateEvaluation or PrivateScore
         How good the model is, on held-out rows.
     audit : object with ``statement()`` and ``to_dict()``
-        What attacks on the fit have found. If it has a true ``refuted``, the first lines of the report say that the
-        promise is false.
+        What attacks on the fit have found: what :func:`dpsk.audit` returned. If it has a true ``refuted``, the first
+        lines of the report say that the promise is false.
     date : str or None
         When the report was made. None: today.
 

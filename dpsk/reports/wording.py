@@ -16,6 +16,9 @@ from ..privacy.units import ROW, definition, group_protected_less, several
 AUDITS = "An audit can show that a promise is broken. It cannot show that it is kept."
 """What has to be said of every audit."""
 
+MADE_DATA = "made data"
+"""What an audit was made on that tells about nobody's rows."""
+
 WEAK = 0.95
 """How sure an attacker who was 50 % sure may become before a report calls the guarantee weak."""
 
@@ -97,6 +100,12 @@ def doubts_of(report: dict[str, Any]) -> Iterator[str]:
         sure = percent(up(1 / (1 + math.exp(-judged["epsilon"]))))
         yield f"WEAK: the evaluation lets an attacker who was 50 % sure {_question(judged)} become {sure} sure."
     yield from _other_promise(report)
+    result = report["audit"]["result"] if report["audit"] is not None else None
+    if isinstance(result, dict) and result.get("data", MADE_DATA) != MADE_DATA:
+        yield (
+            "AUDIT: the audit was computed without noise from data that were given to it. Publish it only if these are "
+            "public; audit on made data otherwise."
+        )
     n = data["n_units"] or data["n_rows"]
     main = report["guarantees"][0]
     if n and main["delta"] and main["delta"] * n > 1:
