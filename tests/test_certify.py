@@ -1,6 +1,5 @@
 """The page about certifying parts from outside works as it is printed: sound parts pass, broken ones are refused."""
 
-import importlib.util
 import inspect
 import re
 import sys
@@ -12,7 +11,7 @@ import dpsk
 from dpsk import testing
 
 PAGE = Path(__file__).parent.parent / "docs" / "certify.md"
-AUDIT = "# with audit\n"
+AUDIT = "from dpsk import audit\n"
 
 
 def blocks():
@@ -73,7 +72,7 @@ def test_a_complaint_needs_something_to_complain_about(run):
 
 @pytest.mark.slow
 def test_the_audit_of_the_page_refutes_nothing(run, capsys):
-    if importlib.util.find_spec("dpsk.audit.run_audit") is None:
+    if not callable(getattr(dpsk, "audit", None)):
         pytest.skip("there is no audit yet")
     (piece,) = [piece for _, piece in blocks() if piece.startswith(AUDIT)]
     namespace = run[0] | {"print": print}
