@@ -18,14 +18,14 @@ from scipy.stats import binom
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from dpsk import OutputPerturbationLogisticRegression
-from dpsk.audit.claims import Claim
-from dpsk.audit.compare_models import compare_models
-from dpsk.audit.gaussian_shape import gaussian_profile, least_distance, looks_gaussian
-from dpsk.audit.neighbouring import Data, Pair, made_data, pairs_of
-from dpsk.audit.released import Released, released
-from dpsk.audit.repeated_fits import look
-from dpsk.audit.tally import Tally, highest
-from dpsk.audit.witness import Witness
+from dpsk.audits.claims import Claim
+from dpsk.audits.compare_models import compare_models
+from dpsk.audits.gaussian_shape import gaussian_profile, least_distance, looks_gaussian
+from dpsk.audits.neighbouring import Data, Pair, made_data, pairs_of
+from dpsk.audits.released import Released, released
+from dpsk.audits.repeated_fits import look
+from dpsk.audits.tally import Tally, highest
+from dpsk.audits.witness import Witness
 from dpsk.privacy import conversions
 from dpsk.privacy.currencies import GaussianDP, PureDP
 from dpsk.testing import ERROR_PROBABILITY

@@ -30,7 +30,7 @@ from .composed import Composed, grouped
 from .finding import Finding
 from .neighbouring import Data, Pair
 from .noise_law import Laws, coin_of, in_deviations, is_gaussian, largest_scale, noise_of, related_noises
-from .recording import Use, Shown, Tape, recorded
+from .recording import Shown, Tape, Use, recorded
 
 Fit = Callable[[Data], Any]
 
@@ -132,9 +132,7 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
 
 def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> Iterator[str]:
     if other.parted and one.discovers:
-        raise Unreadable(
-            "values were discovered that only one of the data sets has, so releases do not correspond"
-        )
+        raise Unreadable("values were discovered that only one of the data sets has, so releases do not correspond")
     if other.parted:
         yield f"after the same noisy values the two fits part ways: {other.parted}"
         return
