@@ -16,11 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 from dpsk import DPLogisticRegression, DPTabularClassifier
-from dpsk.audit.canaries import Canaries
-from dpsk.audit.claims import Claim
-from dpsk.audit.guesses import Guesses, together
-from dpsk.audit.joint_guesses import Certificate, Joint
-from dpsk.audit.one_run import Run, one_run
+from dpsk.audits.canaries import Canaries
+from dpsk.audits.claims import Claim
+from dpsk.audits.guesses import Guesses, together
+from dpsk.audits.joint_guesses import Certificate, Joint
+from dpsk.audits.one_run import Run, one_run
 from dpsk.privacy.conversions import gaussian_delta, gaussian_epsilon, gaussian_mu
 from dpsk.privacy.currencies import GaussianDP, PureDP, RenyiDP
 

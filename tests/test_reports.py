@@ -1,7 +1,9 @@
 """A report says what was promised, shows nothing that was not paid for, and cannot be written into."""
 
+import dataclasses
 import json
 import math
+import pickle
 import re
 from html.parser import HTMLParser
 from itertools import product
@@ -29,12 +31,18 @@ from dpsk import (
     private_evaluation,
     private_score,
 )
+from dpsk.audits.audit_result import AuditResult
+from dpsk.audits.claims import Claim
+from dpsk.audits.finding import Finding
 from dpsk.privacy import conversions
 from dpsk.privacy.report import PrivacySpent
+from dpsk.reports import wording
 from dpsk.reports.attacker import Attacker
+from dpsk.reports.audit_drawing import audited
 from dpsk.reports.drawings import profile, spending, trade_off
 from dpsk.reports.html_page import _DARK, _LIGHT
 from dpsk.reports.markdown_page import escaped
+from dpsk.reports.plain_values import plain
 from dpsk.reports.wording import percent, percent_down, round_down
 from dpsk.testing import check_twins
 
@@ -270,6 +278,218 @@ def test_an_audit_is_in_it(model):
     report = PrivacyReport(model, audit=Audit())
     assert report.to_dict()["audit"]["result"] == {"bound": 0.3, "most": "inf", "curve": [0, 1, 2]}
     assert "At least 0.3 &lt;b&gt;with&lt;/b&gt; 95 % confidence." in report.to_html()
+
+
+CLAIM = Claim(1.0, 1e-4)
+
+
+def found(epsilon, *, pair="one huge row", refuted=False, **more):
+    return Finding("transcript", pair, epsilon, refuted, 1000, 2.0, "every release", **more)
+
+
+def audited_by(*findings, claim=CLAIM):
+    return AuditResult(claim, findings, 0.999, "DPLogisticRegression()", "row", "zero-out", 3.0, "made data")
+
+
+def test_an_audit_that_refutes_nothing_changes_no_promise(model):
+    report = PrivacyReport(model, audit=audited_by(found(0.8, estimate=0.9)))
+    values, page = report.to_dict(), report.to_html()
+    assert (values["status"], values["audit"]["refuted"], values["warnings"], values["doubts"]) == (
+        "private",
+        False,
+        [],
+        [],
+    )
+    assert values["audit"]["result"]["findings"][0]["epsilon"] == 0.8
+    assert "<h2>What it means</h2>" in page
+    assert page.count(wording.AUDITS) == 1
+    assert "That it is kept is what the theorems prove." in page
+
+
+@pytest.mark.parametrize("one", [found(1.7, refuted=True), found(math.inf, refuted=True, leaks=("it shows.",))])
+def test_a_refuted_promise_is_named_first_and_nothing_follows_from_it(model, one):
+    report = PrivacyReport(model, audit=audited_by(found(0.2), one))
+    values, page, markdown = report.to_dict(), report.to_html(), report.to_markdown()
+    assert values["status"] == "refuted"
+    assert values["audit"]["refuted"] is True
+    assert page[page.index("<body>") :].index('class="no" role="alert">AUDIT: the promise is refuted') < page.index(
+        "<h1>"
+    )
+    assert markdown.startswith("**AUDIT: the promise is refuted")
+    assert "refuted" in repr(report)
+    for text in (page, markdown):
+        assert "Claimed, and refuted by an audit: " in text
+        assert "The audit has shown that this is false." in text
+        for promise in (
+            "Whoever sees everything",
+            "What it means",
+            "is the guarantee",
+            "what the theorems prove",
+            "Not covered",
+        ):
+            assert promise not in text
+    assert "REFUTED: the promise of DPLogisticRegression()" in page
+
+
+def test_whoever_says_that_it_refuted_is_believed(model):
+    class Refuting(Audit):
+        refuted = True
+
+    assert PrivacyReport(model, audit=Refuting()).to_dict()["status"] == "refuted"
+
+
+def test_a_seed_comes_before_a_refuted_promise(table):
+    fitted = DPLogisticRegression(1.0, 1e-4, random_state=3).fit(*table)
+    report = PrivacyReport(fitted, audit=audited_by(found(1.7, refuted=True)))
+    assert report.to_dict()["status"] == "not private"
+    assert [text.split(":")[0] for text in report.to_dict()["warnings"]] == ["NOT PRIVATE", "AUDIT"]
+    assert "differential privacy" not in report.to_html().replace("DPLogisticRegression", "")
+
+
+def test_an_audit_of_another_promise_is_named(model):
+    other = PrivacyReport(model, audit=audited_by(found(0.3), claim=Claim(8.0, 1e-5))).to_dict()
+    (doubt,) = other["doubts"]
+    assert doubt.endswith("attacked another promise than this report makes: epsilon = 8 at delta = 1e-05.")
+    pure = PrivacyReport(model, audit=audited_by(found(0.3), claim=Claim(8.0, 0.0))).to_dict()
+    assert pure["doubts"][0].endswith("epsilon = 8.")
+
+
+def test_an_audit_of_data_that_were_given_is_no_part_of_a_public_page(model):
+    given = dataclasses.replace(audited_by(found(0.3)), data="the data given")
+    (doubt,) = PrivacyReport(model, audit=given).to_dict()["doubts"]
+    assert "without noise from data that were given" in doubt
+
+
+def picture_of(*findings, claim=CLAIM):
+    return audited({"result": plain(audited_by(*findings, claim=claim).to_dict())})
+
+
+def width(svg):
+    return [float(wide) for wide in re.findall(r'<rect class="[^"]*" x="0" y="[^"]*" width="([\d.]+)"', svg)]
+
+
+def test_the_picture_of_an_audit_has_a_bar_for_each_attack_and_a_line_at_the_claim():
+    picture = picture_of(found(0.25), found(0.5, estimate=0.75))
+    strong, weak = width(picture.svg)
+    claims = {float(x) for x in re.findall(r'<line class="claim" x1="([\d.]+)"', picture.svg)}
+    (line,) = claims
+    assert (strong / line, weak / line) == (pytest.approx(0.5, abs=1e-3), pytest.approx(0.25, abs=1e-3))
+    (circle,) = re.findall(r'<circle class="open" cx="([\d.]+)"', picture.svg)
+    assert float(circle) / line == pytest.approx(0.75, abs=1e-3)
+    assert "broken" not in picture.svg
+    assert "claim: 1<" in picture.svg
+    assert "Epsilon at delta = 0.0001 is at least" in picture.caption
+    assert picture.alt.startswith("The claim is epsilon = 1. Proved: transcript: one huge row, 0.5 or more; ")
+
+
+def test_bars_that_break_the_promise_are_hatched_and_infinite_ones_end_in_an_arrow():
+    picture = picture_of(found(2.0, refuted=True), found(0.5), found(math.inf, refuted=True))
+    assert picture.svg.count('class="bar broken"') == 3  # two bars and an arrow
+    assert picture.svg.count("<polygon") == 1
+    assert 'class="hatch"' in picture.svg
+    assert ">infinite<" in picture.svg
+    assert "which breaks the promise" in picture.alt
+    assert "A hatched bar breaks the promise." in picture.caption
+    assert not re.search("nan|inf[^i]", picture.svg)
+
+
+def test_a_picture_has_four_attacks_at_most_and_reads_no_name_as_html():
+    picture = picture_of(*[found(k / 10, pair=f"<b>{k}</b>" + "long " * 20) for k in range(9)])
+    assert len(width(picture.svg)) == 4
+    assert "5 more attacks are not shown." in picture.caption
+    assert "<b>" not in picture.svg
+    assert width(picture_of(found(0.0)).svg) == [0.0]
+
+
+def test_the_strongest_attack_of_each_kind_is_shown():
+    weak = dataclasses.replace(found(0.1), attack="model")
+    picture = picture_of(*[found(k / 10, pair=f"pair {k}") for k in range(2, 9)], weak)
+    shown = re.findall(r'<text x="0"[^>]*>([^<]*)<', picture.svg)
+    assert shown == ["transcript: pair 8", "transcript: pair 7", "transcript: pair 6", "model: one huge row"]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "text",
+        {},
+        {"claim": {"epsilon": 1.0, "delta": 0.0}},
+        {"claim": {"epsilon": 1.0, "delta": 0.0}, "findings": []},
+        {"claim": {"epsilon": 1.0, "delta": 0.0}, "findings": "many"},
+        {"claim": {"epsilon": 1.0, "delta": 0.0}, "findings": [3, {"attack": "a"}]},
+        {"claim": {"epsilon": None, "delta": 0.0}, "findings": [{"epsilon": 0.1}]},
+        {"claim": [1.0, 0.0], "findings": [{"epsilon": 0.1}]},
+    ],
+)
+def test_results_of_other_audits_need_no_picture(result):
+    assert audited({"result": result}) is None
+
+
+def test_a_foreign_result_with_findings_has_one():
+    picture = audited(
+        {"result": {"claim": {"epsilon": 1, "delta": 0}, "findings": [{"epsilon": "inf"}, {"epsilon": 1}]}}
+    )
+    assert "attack: data sets" in picture.svg
+    assert ">infinite<" in picture.svg
+    assert picture.caption.startswith("Epsilon is at least")
+
+
+# ---------------------------------------------------------------------------------------------- public numbers
+
+
+def test_the_numbers_of_rows_and_persons_come_from_the_fit(table):
+    X, y = table
+    of_rows = DPLogisticRegression(1.0, 1e-4).fit(X, y)
+    data = PrivacyReport(of_rows).to_dict()["data"]
+    assert (data["n_rows"], data["n_units"]) == (600, None)
+    persons = DPLogisticRegression(1.0, 1e-4).fit(X, y, groups=np.arange(600) // 4)
+    report = PrivacyReport(make_pipeline(Normalizer(), persons).fit(np.asarray(X), y)).to_dict()
+    assert report["data"]["n_rows"] == 600
+    report = PrivacyReport(persons)
+    assert (report.to_dict()["data"]["n_rows"], report.to_dict()["data"]["n_units"]) == (600, None)
+    persons.fit(X, y, groups=np.arange(600) // 4)
+    report = PrivacyReport(persons, n_rows=600, n_units=np.int64(150))
+    assert (report.to_dict()["data"]["n_rows"], report.to_dict()["data"]["n_units"]) == (600, 150)
+    assert "<dt>Size</dt><dd>600 rows, 150 persons, 3 columns</dd>" in report.to_html()
+
+
+@pytest.mark.parametrize(("given", "known"), [({"n_rows": 599}, "n_rows=600"), ({"n_units": 600}, "n_units=150")])
+def test_a_number_that_contradicts_the_fit_is_refused(table, given, known):
+    persons = DPLogisticRegression(1.0, 1e-4).fit(*table, groups=np.arange(600) // 4)
+    with pytest.raises(ValueError, match=f"contradicts the model, which was fitted with {known}: leave"):
+        PrivacyReport(persons, **given)
+
+
+def test_a_delta_above_one_in_n_is_weak_without_being_told(table):
+    with pytest.warns(UserWarning, match="larger than 1/n"):
+        fitted = DPLogisticRegression(1.0, 0.01).fit(*table)
+    assert any("more than 1 in 600 rows" in doubt for doubt in PrivacyReport(fitted).to_dict()["doubts"])
+
+
+@pytest.mark.slow
+def test_the_rows_of_an_evaluation_are_not_those_of_the_fit(table):
+    X, y = np.asarray(table[0]), table[1]
+    inner = DPLogisticRegression(1.0, 1e-4, bounds=(0, 1)).fit(X[:400], y[:400])
+    held_out = PrivateThreshold(inner, epsilon=2.0).fit(X[400:], y[400:])
+    assert (held_out.privacy_spent_.n_rows, held_out.privacy_spent_.n_units) == (200, None)
+    assert PrivacyReport(held_out).to_dict()["data"]["n_rows"] == 400
+    exact = PrivateCalibration(LinearSVC().fit(X[:300], y[:300]), epsilon=2.0).fit(X[300:], y[300:])
+    assert PrivacyReport(exact).to_dict()["data"]["n_rows"] is None
+    assert PrivacyReport(exact, n_rows=300).to_dict()["data"]["n_rows"] == 300
+    assert private_score(inner, X, y, epsilon=1.0).privacy_spent.n_rows == 600
+    searched = PrivateSearchCV(DPGradientDescentClassifier(), {"alpha": [1e-3, 1e-2]}, epsilon=4.0, delta=1e-4)
+    assert PrivacyReport(searched.fit(X, y)).to_dict()["data"]["n_rows"] == 600
+
+
+def test_models_of_older_versions_say_nothing(model):
+    older = object.__new__(PrivacySpent)
+    names = {"n_rows", "n_units"}
+    vars(older).update({name: value for name, value in vars(model.privacy_spent_).items() if name not in names})
+    fitted = DPLogisticRegression(1.0, 1e-4)
+    fitted.privacy_spent_ = pickle.loads(pickle.dumps(older))
+    assert fitted.privacy_spent_.to_dict()["n_rows"] is None
+    assert PrivacyReport(fitted).to_dict()["data"]["n_rows"] is None
+    assert PrivacyReport(fitted, n_rows=77).to_dict()["data"]["n_rows"] == 77
 
 
 @pytest.mark.parametrize("currency", ["basic", "rho", "mu**2"])

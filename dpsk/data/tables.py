@@ -100,6 +100,13 @@ class Table(ABC):
         self.classes = known_classes(seen, classes)
         self.facts = Facts(*shape, len(self.classes), remote, schema)
 
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """The public numbers of rows and of persons, by their names in a report; no number where rows are protected."""
+        if self.persons is None:
+            return {"n_rows": int(self.facts.n_rows), "n_units": None}
+        return {"n_rows": len(self.persons.codes), "n_units": self.persons.n}
+
     @abstractmethod
     def raw(self) -> Rows:
         """Return the rows in the user's units, without labels. They count by persons."""

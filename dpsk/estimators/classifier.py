@@ -222,6 +222,7 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
             calibrate = isinstance(plan.solver, Calibrated)
             result, of_classes = minimise(table, objective, how, plan.weighting, calibrate=calibrate)
             report = PrivacySpent.nothing_promised(asked.delta, asked.adjacency, facts.unit, door)
+            report = replace(report, **table.sizes)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
             weighed = plan.weighting.learned(door, table, how)
@@ -233,7 +234,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
             result = run(plan.solver, data, objective, progress.observer(data, how))
             columns = () if facts.schema is None else facts.schema.words
             given = table.sample_weight is not None
-            report, evaluations = replace(door.report(), columns=columns, weighted=given), data.evaluations
+            report = replace(door.report(), columns=columns, weighted=given, **table.sizes)
+            evaluations = data.evaluations
         self._warn(result.diagnostics.doubts, deeper=1)
         fitted = progress.attributes(result.w, how)
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}

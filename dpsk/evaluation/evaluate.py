@@ -13,6 +13,7 @@ from ..model_selection.voters import Voters
 from ..privacy import Budget
 from ..privacy.durable.store import set_aside
 from ..privacy.report import warn_not_private
+from ..privacy.units import ROW
 from .opinions import Asked, opinions
 from .release import Released, Releases, release, require_shares
 from .results import PrivateEvaluation
@@ -110,7 +111,8 @@ def evaluated(
         true = labels_to_score(caller, estimator, X, y)
         released = _released(door, estimator, X, true, voters, asked, accuracy_share)
     kind = MulticlassEvaluation if asked.positive is None else BinaryEvaluation
-    return kind(released, confidence, replace(door.report(), held_out=True))
+    counts: Any = {"n_rows": released.n_rows, "n_units": None if voters.unit == ROW else released.n_units}
+    return kind(released, confidence, replace(door.report(), held_out=True, **counts))
 
 
 def _released(

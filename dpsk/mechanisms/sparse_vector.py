@@ -106,6 +106,11 @@ class OpenSearch(Mechanism):
         self._lock = threading.Lock()
 
     @property
+    def mechanism(self) -> AboveThreshold:
+        """What was paid for."""
+        return self._mechanism
+
+    @property
     def cost(self) -> Cost:
         return self._mechanism.cost
 

@@ -244,7 +244,8 @@ def released_votes(
         released = data.release(votes, Laplace(budget.epsilon))
     noisy, one = round(float(released[0]) / votes.unit), round(1 / votes.unit)
     scale = noise_scale(votes.sensitivity.l1, budget.epsilon)
-    return Counted(noisy, len(right), data.n_units, one, scale), replace(data.report(), held_out=True)
+    spent = replace(data.report(), held_out=True, n_rows=len(right), n_units=None if persons is None else persons.n)
+    return Counted(noisy, len(right), data.n_units, one, scale), spent
 
 
 def require_noise(budget: Budget, adjacency: str) -> None:

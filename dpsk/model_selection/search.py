@@ -234,7 +234,8 @@ class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin,
                     "It was paid for (privacy_spent_), and another search would add to it"
                 )
             columns = private_step(best.model).privacy_spent_.columns
-            self.privacy_spent_ = replace(door.report(), columns=columns)
+            counts: Any = {"n_rows": len(y), "n_units": None if persons is None else persons.n}
+            self.privacy_spent_ = replace(door.report(), columns=columns, **counts)
         # what the run promised for itself is no guarantee for a model that was chosen from several
         private_step(best.model).privacy_spent_ = self.privacy_spent_
         self.best_estimator_, self.best_params_, self.best_score_ = best.model, best.parameters, best.accuracy

@@ -72,6 +72,9 @@ class PrivacySpent:
         The id of the entry in the ledger that the fit was recorded in, and the identity of that ledger
         (:meth:`PrivacyLedger.find <dpsk.PrivacyLedger.find>`). None without a ledger. Both are random names, so reports
         that differ in nothing else are equal.
+    n_rows, n_units : int or None, default=None
+        The numbers of rows and, where persons are protected, of persons. Both are public. None where they are not
+        known: for a fit that has no model, and for reports that were pickled by older versions.
     """
 
     epsilon: float
@@ -90,6 +93,8 @@ class PrivacySpent:
     held_out: bool = False
     entry: str | None = field(default=None, compare=False)
     ledger: str | None = field(default=None, compare=False)
+    n_rows: int | None = None
+    n_units: int | None = None
 
     def __post_init__(self) -> None:
         Adjacency(self.adjacency)  # or its error

@@ -52,7 +52,7 @@ def trade_off(one: dict[str, Any]) -> Picture:
     ticks = [(k / 4, f"{25 * k} %") for k in range(5)]
     axes = _axes(ticks, ticks, "false alarms", "misses")
     drawn = "".join(_line(name, [(u, 1 - v) for u, v in points]) for name, points in lines)
-    return Picture(_svg(axes + drawn, alt), alt, caption)
+    return Picture(as_svg(axes + drawn, alt), alt, caption)
 
 
 def profile(one: dict[str, Any]) -> Picture:
@@ -82,7 +82,7 @@ def profile(one: dict[str, Any]) -> Picture:
     alt = f"Delta falls as epsilon grows: {shown}. The stated pair is {stated}."
     caption = f"One guarantee, many pairs (epsilon, delta): all on the line hold together. The mark is {stated}."
     axes = _axes(x_ticks, y_ticks, "epsilon", "delta")
-    return Picture(_svg(axes + _line("here", points) + mark, alt), alt, caption)
+    return Picture(as_svg(axes + _line("here", points) + mark, alt), alt, caption)
 
 
 def spending(one: dict[str, Any]) -> Picture:
@@ -96,7 +96,7 @@ def spending(one: dict[str, Any]) -> Picture:
     alt = "Parts of the budget: " + "; ".join(f"{name} {percent(share)}" for name, share in bars) + "."
     caption = "Where the budget went: parts of the limit, by kind of release."
     high = max(1, len(bars)) * _BAR + 4
-    return Picture(_svg(rows, alt, high=high), alt, caption)
+    return Picture(as_svg(rows, alt, high=high), alt, caption)
 
 
 def _bar(k: int, name: str, share: float) -> str:
@@ -138,5 +138,6 @@ def _axes(x_ticks: list[tuple[float, str]], y_ticks: list[tuple[float, str]], x_
     return drawn + f'<text x="{LEFT - 6}" y="12" text-anchor="end">{y_name}</text>'
 
 
-def _svg(inside: str, alt: str, *, high: int = HIGH) -> str:
+def as_svg(inside: str, alt: str, *, high: int = HIGH) -> str:
+    """Return what is inside as an SVG of this height, with words for those who do not see it."""
     return f'<svg viewBox="0 0 {WIDE} {high}" role="img" aria-label="{html_text(alt)}">{inside}</svg>'

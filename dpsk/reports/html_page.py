@@ -124,6 +124,10 @@ border-bottom:1px solid var(--rule);overflow-wrap:normal;background:none;color:i
 .dpsk-report polyline.alone{{stroke:var(--other);stroke-dasharray:7 4}}
 .dpsk-report .perfect{{stroke:var(--soft);stroke-dasharray:2 4}}
 .dpsk-report .bar,.dpsk-report .mark{{fill:var(--here)}}
+.dpsk-report .bar.broken{{fill:var(--other)}}
+.dpsk-report .hatch{{stroke:var(--paper);stroke-width:2}}
+.dpsk-report .claim{{stroke:var(--ink);stroke-width:3}}
+.dpsk-report .open{{fill:var(--paper);stroke:var(--ink);stroke-width:1.5}}
 @media(max-width:44rem){{.dpsk-report .pictures.alone{{float:none}}}}
 @media(max-width:34rem){{.dpsk-report dl{{display:block}}.dpsk-report dd{{margin-bottom:.4rem}}}}
 @media print{{.dpsk-report{{{_LIGHT}font-size:8.3pt;line-height:1.3}}
@@ -135,6 +139,7 @@ border-bottom:1px solid var(--rule);overflow-wrap:normal;background:none;color:i
 .dpsk-report table{{font-size:8pt;margin:.6mm 0}}.dpsk-report th,.dpsk-report td{{padding:.1mm 3mm .1mm 0}}
 .dpsk-report figure{{max-width:62mm;margin:1mm 0;break-inside:avoid}}.dpsk-report figcaption{{font-size:7.5pt}}
 .dpsk-report .pictures{{display:flex;gap:6mm}}
-.dpsk-report .pictures.alone{{width:62mm}}.dpsk-report .wide{{overflow:visible;break-inside:avoid}}
+.dpsk-report .pictures.alone{{width:62mm}}.dpsk-report section:has(.pictures.alone){{break-inside:avoid}}
+.dpsk-report .wide{{overflow:visible;break-inside:avoid}}
 .dpsk-report .no,.dpsk-report .weak,.dpsk-report .bar{{print-color-adjust:exact;-webkit-print-color-adjust:exact}}}}
 """

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from ..privacy.report import round_up
 from ..privacy.units import ROW, several
 from . import wording
+from .audit_drawing import audited
 from .drawings import Picture, profile, spending, trade_off
 from .wording import percent
 
@@ -76,18 +77,19 @@ def page_of(report: dict[str, Any]) -> Page:
     main = private[0] if private else None
     sections = [Section("What it is for", tuple(_purpose(report)))]
     if main is not None:
-        sections += [
-            Section("The guarantee", tuple(_guarantee(report, main))),
-            Section("What it means", tuple(_meaning(report, main))),
-            Section("Where the budget went", tuple(_spent(report, main))),
-        ]
+        if report["status"] == "refuted":
+            sections.append(Section("What was claimed", tuple(_claimed(report))))
+        else:
+            sections.append(Section("The guarantee", tuple(_guarantee(report, main))))
+            sections.append(Section("What it means", tuple(_meaning(report, main))))
+        sections.append(Section("Where the budget went", tuple(_spent(report, main))))
     sections += [
         Section("Data and parameters", tuple(_data(report))),
         Section("Ledger", tuple(_ledger(report))),
         Section("How good it is", tuple(_evaluation(report))),
         Section("Audit", tuple(_audit(report))),
     ]
-    if main is not None:
+    if main is not None and report["status"] != "refuted":
         limits = tuple((one["name"], one["text"]) for one in report["limits"])
         sections += [
             Section("Trust", (Terms(tuple(wording.trust())),)),
@@ -99,7 +101,12 @@ def page_of(report: dict[str, Any]) -> Page:
     return Page(report["status"], tuple(report["warnings"]), tuple(report["doubts"]), report["title"], lead, shown)
 
 
-_BEFORE = {"partly private": "In part only: ", "not private": "In part only: ", "no model": "What was released keeps "}
+_BEFORE = {
+    "partly private": "In part only: ",
+    "not private": "In part only: ",
+    "no model": "What was released keeps ",
+    "refuted": "Claimed, and refuted by an audit: ",
+}
 
 
 def _lead(one: dict[str, Any], status: str) -> str:
@@ -121,6 +128,15 @@ def _purpose(report: dict[str, Any]) -> Iterator[Block]:
 
 def _guarantee(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
     yield Paragraph(wording.promise(main))
+    yield from _guarantees(report, "Guarantees, rounded up")
+
+
+def _claimed(report: dict[str, Any]) -> Iterator[Block]:
+    yield Paragraph("The audit has shown that this is false. Nothing follows from it.")
+    yield from _guarantees(report, "Claims, rounded up")
+
+
+def _guarantees(report: dict[str, Any], caption: str) -> Iterator[Block]:
     head = ("for", "by", "unit", "neighbours", "epsilon", "delta", "rho")
     rows = []
     for one in report["guarantees"]:
@@ -128,7 +144,7 @@ def _guarantee(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
         if one["state"] not in ("private", "no model"):
             numbers = ("no promise", "-", "-")
         rows.append((one["about"], one["of"], one["unit"], one["adjacency"] or "-", *numbers))
-    yield Rows(head, tuple(rows), "Guarantees, rounded up")
+    yield Rows(head, tuple(rows), caption)
 
 
 def _number(value: float | None) -> str:
@@ -151,7 +167,8 @@ def _meaning(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
 
 
 def _spent(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
-    yield Paragraph(wording.spent_words(main))
+    if report["status"] != "refuted":
+        yield Paragraph(wording.spent_words(main))
     if main["releases"]:
         yield Pictures((spending(main),))
         rows = tuple(
@@ -164,9 +181,10 @@ def _spent(report: dict[str, Any], main: dict[str, Any]) -> Iterator[Block]:
 
 def _data(report: dict[str, Any]) -> Iterator[Block]:
     data, unit = report["data"], report["guarantees"][0]["unit"]
-    units = {} if unit == ROW else {several(unit).capitalize(): data["n_units"]}
-    counts = {"Rows": data["n_rows"], **units, "Columns": data["n_columns"]}
-    pairs = [(name, f"{count}") for name, count in counts.items() if count is not None]
+    units = {} if unit == ROW else {several(unit): data["n_units"]}
+    counts = {"rows": data["n_rows"], **units, "columns": data["n_columns"]}
+    size = ", ".join(f"{count} {name}" for name, count in counts.items() if count is not None)
+    pairs = [("Size", size)] if size else []
     kinds = dict[str, list[str]]()
     for column in data["columns"]:
         kinds.setdefault(column["kind"], []).append(column["name"])
@@ -263,9 +281,17 @@ def _range(ends: list[float]) -> str:
 
 
 def _audit(report: dict[str, Any]) -> Iterator[Block]:
-    if report["audit"] is not None:
-        yield Paragraph(report["audit"]["statement"])
-        yield Paragraph("An audit can show that a promise is broken. It cannot show that it is kept: that is proved.")
+    audit = report["audit"]
+    if audit is None:
+        return
+    picture = audited(audit)
+    if picture is not None:
+        yield Pictures((picture,))
+    yield Paragraph(audit["statement"])
+    said = "" if wording.AUDITS in audit["statement"] else f"{wording.AUDITS} "
+    proved = "" if audit["refuted"] else "That it is kept is what the theorems prove."
+    if said or proved:
+        yield Paragraph(f"{said}{proved}".strip())
 
 
 def _record(report: dict[str, Any]) -> Iterator[Block]:

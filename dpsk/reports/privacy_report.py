@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 from dataclasses import KW_ONLY, dataclass
 from datetime import date as Day
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from .markdown_page import markdown_of
 from .page import page_of
 from .plain_values import file_name, plain
 from .subject import Model, guarantee_of_fit, guarantee_of_ledger, state_of
+from .versions import installed_versions
 
 SCHEMA = "dpsk privacy report 1"
 
@@ -45,11 +44,13 @@ class PrivacyReport:
     title, author, contact, data_description, intended_use, notes : str or None
         What only people know. They are shown as they are, never read as HTML or Markdown.
     n_rows, n_units : int or None
-        The public numbers of rows and of persons of the training data. A model does not remember them.
+        The public numbers of rows and of persons of the training data. None: what the model says. A number that
+        contradicts the model is refused. A ledger, and a model fitted by an older version, says nothing.
     evaluation : PrivateEvaluation or PrivateScore
         How good the model is, on held-out rows.
     audit : object with ``statement()`` and ``to_dict()``
-        What attacks on the fit have found.
+        What attacks on the fit have found: what :func:`dpsk.audit` returned. If it has a true ``refuted``, the first
+        lines of the report say that the promise is false.
     date : str or None
         When the report was made. None: today.
 
@@ -58,7 +59,7 @@ class PrivacyReport:
     >>> from sklearn.datasets import load_breast_cancer
     >>> from dpsk import DPLogisticRegression, PrivacyReport
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> report = PrivacyReport(DPLogisticRegression(epsilon=2.0).fit(X, y), author="R. Writer", n_rows=len(y))
+    >>> report = PrivacyReport(DPLogisticRegression(epsilon=2.0).fit(X, y), author="R. Writer")
     >>> report.to_dict()["status"]
     'private'
     """
@@ -105,9 +106,10 @@ class PrivacyReport:
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
-        ledger = self.subject if isinstance(self.subject, PrivacyLedger) else None
-        facts = _of_ledger(ledger) if ledger is not None else _of_model(Model.of(self.subject))
-        counted = {"n_rows": self.n_rows, "n_units": self.n_units}
+        model = None if isinstance(self.subject, PrivacyLedger) else Model.of(self.subject)
+        facts = _of_ledger(self.subject) if model is None else _of_model(model)
+        known = {} if model is None else model.sizes
+        counted = {name: _agreed(name, getattr(self, name), known.get(name)) for name in ("n_rows", "n_units")}
         report: dict[str, Any] = {
             "schema": SCHEMA,
             "status": "private",
@@ -123,10 +125,9 @@ class PrivacyReport:
             "evaluation": None if self.evaluation is None else _of_evaluation(self.evaluation),
             "audit": None if self.audit is None else _of_audit(self.audit),
             "limits": [],
-            "versions": _versions(),
+            "versions": installed_versions(),
         }
-        numbers = {name: None if one is None else int(one) for name, one in counted.items()}
-        report["data"] = {"description": self.data_description, **numbers, **report["data"]}
+        report["data"] = {"description": self.data_description, **counted, **report["data"]}
         report["warnings"] = list(wording.warnings_of(report))
         report["doubts"] = list(wording.doubts_of(report))
         report["status"] = _status(report["warnings"])
@@ -237,24 +238,27 @@ def _keys(value: Any) -> Any:
 
 
 def _of_audit(audit: Any) -> dict[str, Any]:
-    return {"statement": str(audit.statement()), "result": plain(audit.to_dict())}
+    refuted = bool(getattr(audit, "refuted", False))
+    return {"statement": str(audit.statement()), "refuted": refuted, "result": plain(audit.to_dict())}
+
+
+def _agreed(name: str, given: int | None, known: int | None) -> int | None:
+    """Return a number that was given, or that the model knows; raise ValueError if they differ."""
+    if given is not None and known is not None and given != known:
+        raise ValueError(
+            f"{name}={given!r} contradicts the model, which was fitted with {name}={known!r}: leave {name} out"
+        )
+    return known if given is None else int(given)
+
+
+_STATUS = {"NOT PRIVATE": "not private", "AUDIT": "refuted", "NO MODEL": "no model", "": "partly private"}
 
 
 def _status(warnings: list[str]) -> str:
-    for beginning, status in (("NOT PRIVATE", "not private"), ("NO MODEL", "no model"), ("", "partly private")):
+    for beginning, status in _STATUS.items():
         if any(text.startswith(beginning) for text in warnings):
             return status
     return "private"
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for name, package in (("dpsk", "dpsk"), ("scikit-learn", "scikit-learn"), ("NumPy", "numpy"), ("SciPy", "scipy")):
-        try:
-            found[name] = version(package)
-        except PackageNotFoundError:  # a checkout that was never installed
-            found[name] = "unknown"
-    return {**found, "Python": platform.python_version()}
 
 
 def _without_infinity(value: Any) -> Any:

@@ -101,6 +101,14 @@ class Model:
         classes = [label(one) for one in getattr(outer, "classes_", ())]
         return {"n_columns": n_columns, "columns": columns, "classes": classes}
 
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """The public numbers of rows and of persons of the training data, as far as the fit remembers them."""
+        spent = self.parts[0].spent
+        if spent is None or spent.held_out:
+            return {}
+        return {"n_rows": spent.n_rows, "n_units": spent.n_units}
+
     def described(self) -> dict[str, Any]:
         """Return the layers and steps with their parameters."""
         layers = [{"class": name, **parameters_of(layer)} for layer, name in zip(self.layers, self.names, strict=True)]

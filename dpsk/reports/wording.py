@@ -13,6 +13,12 @@ from ..privacy.report import round_up
 from ..privacy.rounding import up
 from ..privacy.units import ROW, definition, group_protected_less, several
 
+AUDITS = "An audit can show that a promise is broken. It cannot show that it is kept."
+"""What has to be said of every audit."""
+
+MADE_DATA = "made data"
+"""What an audit was made on that tells about nobody's rows."""
+
 WEAK = 0.95
 """How sure an attacker who was 50 % sure may become before a report calls the guarantee weak."""
 
@@ -51,6 +57,11 @@ def warnings_of(report: dict[str, Any]) -> Iterator[str]:
             "NOT PRIVATE: the evaluation below had noise from a known seed (random_state), which can be subtracted. No "
             "promise is made for the rows it was made on."
         )
+    if report["audit"] is not None and report["audit"]["refuted"]:
+        yield (
+            "AUDIT: the promise is refuted. Attacks on such fits have shown that what is claimed below is not true. "
+            "Do not release the model. The section Audit tells what was found."
+        )
     for one in report["guarantees"]:
         if one["state"] == "no model":
             yield f"NO MODEL: {one['of']} ended in an error, or was interrupted. What it had released by then counts."
@@ -88,6 +99,13 @@ def doubts_of(report: dict[str, Any]) -> Iterator[str]:
     if judged is not None and judged["epsilon"] and judged["epsilon"] >= math.log(WEAK / (1 - WEAK)):
         sure = percent(up(1 / (1 + math.exp(-judged["epsilon"]))))
         yield f"WEAK: the evaluation lets an attacker who was 50 % sure {_question(judged)} become {sure} sure."
+    yield from _other_promise(report)
+    result = report["audit"]["result"] if report["audit"] is not None else None
+    if isinstance(result, dict) and result.get("data", MADE_DATA) != MADE_DATA:
+        yield (
+            "AUDIT: the audit was computed without noise from data that were given to it. Publish it only if these are "
+            "public; audit on made data otherwise."
+        )
     n = data["n_units"] or data["n_rows"]
     main = report["guarantees"][0]
     if n and main["delta"] and main["delta"] * n > 1:
@@ -95,6 +113,27 @@ def doubts_of(report: dict[str, Any]) -> Iterator[str]:
             f"WEAK: delta is {round_up(main['delta'], 3)}, more than 1 in {n} {several(main['unit'])}. A method that "
             f"publishes a random {main['unit']} would keep such a promise."
         )
+
+
+def _other_promise(report: dict[str, Any]) -> Iterator[str]:
+    """Yield that the audit attacked a promise that this report does not make."""
+    claim = attacked(report["audit"])
+    made = [(one["epsilon"], one["delta"]) for one in report["guarantees"] if one["epsilon"] is not None]
+    if claim is not None and made and claim not in made:
+        yield (
+            f"AUDIT: the audit attacked another promise than this report makes: epsilon = {round_up(claim[0], 4)}"
+            + (f" at delta = {round_up(claim[1], 3)}." if claim[1] else ".")
+        )
+
+
+def attacked(audit: dict[str, Any] | None) -> tuple[float, float] | None:
+    """Return the epsilon and delta that an audit attacked; None if it does not tell."""
+    result = audit["result"] if audit is not None else None
+    claim = result.get("claim") if isinstance(result, dict) else None
+    numbers: list[Any] = [claim.get(name) for name in ("epsilon", "delta")] if isinstance(claim, dict) else []
+    if len(numbers) != 2 or not all(isinstance(one, int | float) and one >= 0 for one in numbers) or not numbers[0]:
+        return None
+    return float(numbers[0]), float(numbers[1])
 
 
 def promise(one: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ from ..privacy.durable.store import PrivacyLedger
 from ..privacy.fits_so_far import as_in_a_new_process
 from .replay import replayed
 
+_FLOATS = {8: np.float64, 4: np.float32}
 _NOTHING = "builtins.NoneType"
 
 
@@ -57,7 +58,7 @@ def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iter
         return
     entries = _entries_moved_by_the_row(plain, twin)
     if _moved_by_the_row(*([seen.value for seen in some] for some in (plain, twin))):
-        yield f"{where}: {_shown(plain[0].value)} became {_shown(twin[0].value)}, whatever the noise"
+        yield f"{where}: {_shown(plain[0])} became {_shown(twin[0])}, whatever the noise"
     elif len(entries):
         yield f"{where}: entry {entries[0]} of an array, and {len(entries) - 1} more, moved whatever the noise"
     for name in plain[0].parts:
@@ -66,6 +67,13 @@ def differences(where: str, plain: Sequence[Seen], twin: Sequence[Seen]) -> Iter
     ones, others = ([seen.items for seen in some if seen.items is not None] for some in (plain, twin))
     if len(ones) == len(plain) and len(others) == len(twin):
         yield from _differences_of_items(where, ones, others)
+
+
+def shows(seen: Seen, text: str) -> bool:
+    """Return whether a text without numbers stands anywhere: in a text, a key of a dict, or the name of a file."""
+    here = [seen.kind, *seen.parts, *([seen.value] if isinstance(seen.value, str) else [])]
+    inside = [*seen.parts.values(), *(seen.items or ())]
+    return any(text in without_numbers(one) for one in here) or any(shows(one, text) for one in inside)
 
 
 def _other_kind(plain: Sequence[Seen], twin: Sequence[Seen]) -> str | None:
@@ -110,8 +118,10 @@ def _entries_moved_by_the_row(plain: Sequence[Seen], twin: Sequence[Seen]) -> An
     return np.flatnonzero(still & (ones[0] != others[0]).any(axis=1))
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def _shown(seen: Seen) -> str:
+    text = repr(seen.value)
+    if seen.width in _FLOATS and "float" in seen.kind:
+        text = " ".join(f"{number:.6g}" for number in np.frombuffer(seen.value, _FLOATS[seen.width]))
     return text if len(text) < 120 else f"{text[:117]}..."
 
 
@@ -199,7 +209,11 @@ def _steady(text: str) -> str:
 def _text(text: str) -> Seen:
     text = _steady(text)
     numbers = [Seen("number", number) for number in _NUMBER.findall(text)]
-    return Seen(f"text {_NUMBER.sub('#', text)}", items=numbers)
+    return Seen(f"text {without_numbers(text)}", items=numbers)
+
+
+def without_numbers(text: str) -> str:
+    return _NUMBER.sub("#", text)
 
 
 def _lines(text: str) -> Seen:

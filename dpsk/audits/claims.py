@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -48,6 +48,10 @@ class Claim:
     def of(cls, spent: Any) -> Claim:
         """Return the promise of a report of dpsk, or of anything that has an ``epsilon`` and perhaps a ``delta``."""
         if isinstance(spent, PrivacySpent):
+            if not spent.private:
+                raise ValueError(
+                    "nothing is promised of a fit with a seed or without noise, so there is nothing to audit"
+                )
             return cls(spent.epsilon, spent.delta, spent.currency, spent.limit)
         return cls(float(spent.epsilon), float(getattr(spent, "delta", 0.0) or 0.0))
 
@@ -60,19 +64,24 @@ class Claim:
         return not self._allows(self._amount * (1 + 1e-9), profile, size, also)
 
     def least_epsilon(self, profile: Profile, size: int = 1, also: Test | None = None) -> float:
-        """Return the smallest epsilon, at the delta of the claim, of a promise of its kind that allows the profile.
+        """Return the smallest epsilon, at the delta of the claim, of a promise that allows the profile.
 
-        ``also`` tells of a whole promise whether it is allowed; of two, it may not allow the smaller one only.
+        It is the larger of two bounds: on epsilon if nothing but (epsilon, delta) is promised, and on the epsilon of
+        promises in the same currency. ``also`` tells of a whole promise whether it is allowed; of two, it may not allow
+        the smaller one only.
         """
+        alone = replace(self, currency=None, limit=math.nan)._least(profile, size)
+        return alone if self.currency is None and also is None else max(alone, self._least(profile, size, also))
+
+    def _least(self, profile: Profile, size: int, also: Test | None = None) -> float:
         if self._allows(0.0, profile, size, also):
             return 0.0
-        high = self._amount
+        low, high = 0.0, self._amount
         while not self._allows(high, profile, size, also):
-            high *= 2
-            if high > 1e6 * self._amount:
+            low, high = high, 2 * high
+            if high > 1e4 * self._amount:
                 return math.inf
-        low = 0.0
-        for _ in range(50):
+        for _ in range(40):
             middle = (low + high) / 2
             low, high = (low, middle) if self._allows(middle, profile, size, also) else (middle, high)
         return low if self.currency is None or low == 0 else float(self.currency.epsilon(low, self.delta))
@@ -104,9 +113,10 @@ class Claim:
         each = np.atleast_1d(epsilon) / size  # Dwork & Roth (2014), Theorem 2.2, one unit after the other
         steps = np.exp(np.minimum(np.outer(each, np.arange(size)), 700)).sum(axis=1)
         single = np.array([self._single(amount, float(one)) for one in each])
-        return np.minimum(1.0, steps * single)
+        deltas: Floats = np.minimum(1.0, steps * single)
+        return deltas
 
     def _single(self, amount: float, epsilon: float) -> float:
         if self.currency is not None:
             return float(self.currency.delta(amount, epsilon))
-        return self.delta + (1 - self.delta) * conversions.pure_delta(epsilon, amount)
+        return float(self.delta + (1 - self.delta) * conversions.pure_delta(epsilon, amount))

@@ -1,0 +1,289 @@
+"""Audits that see transcripts: correct fits stay below what they promise and come close to it; faults are caught.
+
+Bounds hold with an error probability of 1e-3 per audit, which is what a user asks for by default. Seeds are the streams
+of bits that replays draw from; only fresh noise is drawn anew in each run.
+"""
+
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpsk.mechanisms.additive as additive
+import dpsk.mechanisms.randomness as randomness
+import dpsk.privacy.amplification as amplification
+from dpsk import (
+    Categories,
+    DPAGDLogisticRegression,
+    DPLogisticRegression,
+    DPSGDClassifier,
+    DPTabularClassifier,
+    ObjectivePerturbationClassifier,
+    OutputPerturbationLogisticRegression,
+)
+from dpsk.audits.claims import Claim
+from dpsk.audits.neighbouring import Data, Pair
+from dpsk.audits.transcripts import read_transcripts
+from dpsk.mechanisms import SeededBits
+from dpsk.privacy.discovery import Discovery
+from dpsk.privacy.ledger import Ledger
+from dpsk.queries import GradientSum
+
+ERROR = 1e-3
+N = 100
+
+
+def lone(label, entries=(1e3, 1e3)):
+    """Return rows of zeros, and one that alone decides the weights."""
+    X, y = np.zeros((N, 2)), np.arange(N) % 2
+    X[3], y[3] = entries, label
+    return X, y
+
+
+def pair(size=1, **arguments):
+    return Pair("a lone row", *(Data(*lone(*row), arguments) for row in ((1,), (0, (0.5, 0.5)))), size)
+
+
+def weight_pair():
+    X, y = lone(1, (1e3, 0.0))
+    weights = np.ones(N), np.ones(N)
+    weights[1][3] = 0.0
+    return Pair("a weight", *(Data(X, y, {"sample_weight": some}) for some in weights))
+
+
+def audited(make, two, seconds=3.0, change=lambda model, data: model):
+    """Return what transcripts tell about a pair, and what the fit promises."""
+
+    def fit(data):
+        return change(make().fit(data.X, data.y, **data.arguments), data)
+
+    claim = Claim.of(fit(two.one).privacy_spent_)
+    (found,) = read_transcripts(fit, [two], claim, error=ERROR, seconds=seconds)
+    return found, claim
+
+
+def default(**parameters):
+    return DPLogisticRegression(1.0, 1e-6, adjacency="replace", **parameters)
+
+
+CLOSE = {  # how much of a claim of epsilon 1 is found
+    "default": (default, 0.9),
+    "tabular": (lambda: DPTabularClassifier(1.0, 1e-6, adjacency="replace"), 0.88),
+    "output": (
+        lambda: OutputPerturbationLogisticRegression(1.0, 1e-6, adjacency="replace", fit_intercept=False),
+        0.9,
+    ),
+    "adaptive": (lambda: DPAGDLogisticRegression(1.0, 1e-6, adjacency="replace"), 0.1),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CLOSE)
+def test_transcripts_come_close_to_the_promise_and_not_above_it(name):
+    make, least = CLOSE[name]
+    found, claim = audited(make, pair())
+    assert found.leaks == ()
+    assert not found.refuted
+    assert least * claim.epsilon < found.epsilon <= claim.epsilon
+
+
+@pytest.mark.slow
+def test_replaced_rows_are_two_steps_where_a_row_that_leaves_is_one():
+    found, claim = audited(lambda: DPLogisticRegression(1.0, 1e-6), pair(size=2))
+    assert (found.refuted, found.epsilon <= claim.epsilon) == (False, True)
+    wrong, _ = audited(lambda: DPLogisticRegression(1.0, 1e-6), pair(size=1))
+    assert wrong.refuted
+
+
+@pytest.mark.slow
+def test_random_batches_are_read():
+    found, claim = audited(sampled, weight_pair())
+    assert not found.refuted
+    assert 0.5 * claim.epsilon < found.epsilon <= claim.epsilon
+
+
+def sampled():
+    return DPSGDClassifier(1.0, 1e-6, steps=100, sampling_rate=0.1)
+
+
+@contextmanager
+def halved_noise(patch):
+    whole = additive.noise_scale
+    patch.setattr(additive, "noise_scale", lambda sensitivity, mu: max(1, whole(sensitivity, mu) // 2))
+    yield
+
+
+@contextmanager
+def no_clip(patch):
+    clipped = GradientSum.__call__
+
+    def unclipped(self, chunk):
+        chunk.norm = chunk.norm * 1e-3  # the query believes that rows are short
+        return clipped(self, chunk)
+
+    patch.setattr(GradientSum, "__call__", unclipped)
+    yield
+
+
+@contextmanager
+def unpaid(patch):
+    charge = Ledger.charge
+    free = {"moments", "joint histogram", "minimum", "outcomes"}
+
+    def charged(self, cost, label):
+        return self.turn if label in free else charge(self, cost, label)
+
+    patch.setattr(Ledger, "charge", charged)
+    yield
+
+
+@contextmanager
+def one_seed(patch):
+    patch.setattr(randomness.SystemBits, "__new__", lambda cls: Private(7))
+    yield
+
+
+class Private(SeededBits):
+    private = True
+
+
+@contextmanager
+def amplified_twice(patch):
+    right = amplification.poisson_rdp
+    patch.setattr(amplification, "poisson_rdp", lambda order, rate, curve: right(order, rate * rate, curve))
+    for cache in caches():
+        cache.cache_clear()
+    yield
+    patch.undo()
+    for cache in caches():
+        cache.cache_clear()
+
+
+def caches():
+    import dpsk.solvers.sampled as solvers
+
+    return amplification._batch_rdp, solvers._planned_currency
+
+
+FAULTS = {
+    "halved noise": (halved_noise, default, None),
+    "no clip": (no_clip, lambda: default(bounds=(-1, 1)), "sensitivity"),
+    "an unpaid release": (unpaid, default, "the report lists 0"),
+    "one seed for all fits": (one_seed, default, "are related"),
+    "halved noise on a minimum": (halved_noise, CLOSE["output"][0], None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_in_the_core_are_caught(name, monkeypatch):
+    fault, make, words = FAULTS[name]
+    with fault(monkeypatch):
+        found, _ = audited(make, pair())
+    assert found.refuted
+    assert words is None or any(words in leak for leak in found.leaks), found.leaks
+    if words is None:
+        assert found.leaks == ()
+
+
+@pytest.mark.slow
+def test_a_batch_that_is_amplified_twice_is_caught(monkeypatch):
+    with amplified_twice(monkeypatch):
+        found, _ = audited(sampled, weight_pair())
+    assert found.refuted
+    assert found.leaks == ()
+
+
+def persons(fit_groups):
+    """Return one person with five rows and others with none to speak of."""
+    X, y = np.zeros((N, 2)), np.arange(N) % 2
+    person = np.repeat(np.arange(N // 5), 5)
+    datas = []
+    for label in (1, 0):
+        entries, labels = X.copy(), y.copy()
+        entries[person == 2], labels[person == 2] = 1e3, label
+        datas.append(Data(entries, labels, {"groups": person} if fit_groups else {}))
+    return Pair("one person", *datas)
+
+
+@pytest.mark.slow
+def test_rows_that_are_sold_for_persons_are_caught():
+    honest, claim = audited(default, persons(fit_groups=True))
+    assert (honest.refuted, honest.epsilon <= claim.epsilon) == (False, True)
+    sold, _ = audited(default, persons(fit_groups=False))
+    assert sold.refuted
+    assert any("sensitivity" in leak for leak in sold.leaks)
+
+
+@pytest.mark.slow
+def test_a_threshold_of_discovery_that_is_too_low_is_caught(monkeypatch):
+    frames = [
+        pd.DataFrame({"job": np.where(np.arange(N) % 3, "nurse", "cook"), "age": np.full(N, age)}) for age in (30, 60)
+    ]
+    two = Pair(
+        "an age",
+        *(Data(frame.assign(age=frames[0].age.where(frame.index != 3, 90)), np.arange(N) % 2) for frame in frames[:1]),
+        Data(frames[0], np.arange(N) % 2),
+        2,
+    )
+
+    def tabular():
+        return DPTabularClassifier(1.0, 1e-6)
+
+    assert not audited(tabular, two)[0].refuted
+    right = Discovery.threshold
+    monkeypatch.setattr(Discovery, "threshold", lambda self, one, sigma: right(self, one, sigma) - 2 * sigma)
+    found, _ = audited(tabular, two)
+    assert any("a value that one unit alone has shows" in leak for leak in found.leaks)
+
+
+def counted(model, data):
+    model.n_positive_ = int(np.sum(data.y))
+    return model
+
+
+def refusing(model, data):
+    if np.abs(data.X).max() > 100:
+        raise ValueError("this row is too long")
+    return model
+
+
+def warning(model, data):
+    import warnings
+
+    if np.abs(data.X).max() > 100:
+        warnings.warn("a long row", stacklevel=1)
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", [counted, refusing, warning])
+def test_facts_that_show_without_noise_are_caught(change):
+    ordinary = Pair("a long row", Data(*lone(1, (1.0, 1.0))), Data(*lone(0)))
+    found, _ = audited(default, ordinary, change=change)
+    assert found.refuted
+    assert any("although all noisy values are the same" in leak for leak in found.leaks)
+    assert not audited(default, ordinary)[0].refuted
+
+
+def test_what_cannot_be_read_is_said():
+    make = lambda: ObjectivePerturbationClassifier(1.0, 1e-6)  # noqa: E731
+
+    def fit(data):
+        return make().fit(data.X, data.y)
+
+    (reason,) = read_transcripts(fit, [pair()], Claim(1.0, 1e-6), error=ERROR, seconds=1.0)
+    assert "has its noise inside" in reason
+
+
+@pytest.mark.slow
+def test_known_categories_are_read():
+    frame = pd.DataFrame({"job": np.where(np.arange(N) % 3, "nurse", "cook")})
+    other = frame.copy()
+    other.loc[3, "job"] = "cook" if frame.loc[3, "job"] == "nurse" else "nurse"
+    two = Pair("a job", Data(frame, np.arange(N) % 2), Data(other, np.arange(N) % 2))
+    kinds = {"job": Categories(["nurse", "cook"])}
+    found, claim = audited(lambda: DPTabularClassifier(1.0, 1e-6, adjacency="replace", columns=kinds), two)
+    assert not found.refuted
+    assert 0 < found.epsilon <= claim.epsilon
