@@ -246,7 +246,6 @@ def test_a_gaussian_release_whose_coins_leak_together_is_bounded_no_more_often_t
 def test_a_claim_at_one_renyi_order_falls_back_on_its_epsilon():
     currency = RenyiDP(4.0)
     claim = Claim(8.0, DELTA, currency, currency.limit(8.0, DELTA))
-    assert claim.least_epsilon(Guesses(300, 300, 500).profile(1e-3), 2) == 0
     fit = RandomisedResponse(8.0, np.random.default_rng(0))
     assert one_run(fit, *TABLE, claim, n_canaries=500, rng=np.random.default_rng(1)).epsilon > 1
 
@@ -292,8 +291,9 @@ def test_randomised_response_is_caught_and_is_not_when_it_is_honest():
         assert found.refuted is caught
         assert 0.6 * epsilon < found.epsilon <= epsilon
         # one unit leaves and another comes: two steps
-        half = one_run(fit, *TABLE, claim, adjacency="zero-out", **options)
-        assert 0.6 * epsilon < 2 * half.epsilon <= epsilon
+        for adjacency in ("zero-out", "add-remove"):
+            half = one_run(fit, *TABLE, claim, adjacency=adjacency, **options)
+            assert 0.6 * epsilon < 2 * half.epsilon <= epsilon
 
 
 def test_several_runs_tell_more_and_are_counted():
@@ -386,8 +386,7 @@ def test_what_cannot_be_audited_is_refused():
 def sold_at(epsilon, *, groups=None):
     """Return what a fit on 500 rows, or 500 persons, promises."""
     X, y = np.tile(TABLE[0], (5, 1)), np.tile(TABLE[1], 5)
-    fit = DPLogisticRegression(epsilon, DELTA, random_state=0).fit(X, y, groups=groups)
-    return Claim.of(fit.privacy_spent_)
+    return Claim.of(DPLogisticRegression(epsilon, DELTA).fit(X, y, groups=groups).privacy_spent_)
 
 
 def fits_at(epsilon, **parameters):
@@ -463,7 +462,7 @@ def test_raw_tables_can_be_audited():
     def fit(data):
         return DPTabularClassifier(8.0, DELTA, random_state=0).fit(data.X, data.y)
 
-    claim = Claim.of(DPTabularClassifier(8.0, DELTA, random_state=0).fit(frame, TABLE[1]).privacy_spent_)
+    claim = Claim.of(DPTabularClassifier(8.0, DELTA).fit(frame, TABLE[1]).privacy_spent_)
     found = one_run(fit, frame, TABLE[1], claim, n_canaries=100, rng=np.random.default_rng(0))
     assert found.epsilon < 8
     assert not found.refuted
