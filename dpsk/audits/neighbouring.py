@@ -60,11 +60,11 @@ class _Target:
     flipped: Any | None
 
 
-def made_data() -> tuple[Floats, Any]:
-    """Return 24 rows with two columns of entries in [-1, 1], and labels 0 and 1 that follow the first column."""
+def made_data(columns: int = 2) -> tuple[Floats, Any]:
+    """Return 24 rows with some columns of entries in [-1, 1], and labels 0 and 1 that follow the first column."""
     rng = np.random.default_rng(20231210)
     y = np.tile([0, 1], 12)
-    X = rng.uniform(-0.6, 0.6, (24, 2))
+    X = rng.uniform(-0.6, 0.6, (24, columns))
     X[:, 0] += np.where(y == 1, 0.4, -0.4)
     return X, y
 
