@@ -58,11 +58,11 @@ class _Target:
 
 def made_data() -> tuple[Floats, Any]:
     """Return 24 rows with two columns of entries in [-1, 1], and labels 0 and 1 that follow the first column."""
-    rng = np.random.default_rng(20231210)
-    y = np.tile([0, 1], 12)
-    X = rng.uniform(-0.6, 0.6, (24, 2))
-    X[:, 0] += np.where(y == 1, 0.4, -0.4)
-    return X, y
+    places = np.arange(1, 25)
+    y = places % 2 == 0
+    X = 1.2 * np.column_stack([places * 0.6180339887498949 % 1, places * 0.4142135623730951 % 1]) - 0.6
+    X[:, 0] += np.where(y, 0.4, -0.4)
+    return X, y.astype(np.int64)
 
 
 def pairs_of(
@@ -95,7 +95,7 @@ def pairs_of(
     if len(y) != columns.rows or len(y) < 2:
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
-    make, rows = _Makers(X, y, groups, target), _rows(y, columns, target)
+    make, rows = _Makers(X, y, groups, target), _contents(y, columns, target)
     found = list(_found(make, rows, adjacency, takes_weights))
     if "zeros" in rows:
         quiet = with_rows(X, [rows["zeros"].entries] * len(y), range(len(y)))
@@ -178,7 +178,7 @@ def _target(y: Any, groups: Any, classes: Any) -> _Target:
     )
 
 
-def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
+def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     """Return rows with the label of the target that tell the most against, or to, a model of the other rows."""
     wrong = target.label if target.flipped is None else target.flipped
     columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))
