@@ -330,6 +330,7 @@ def test_the_shape_is_tested_at_the_level_that_is_stated():
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("claim", [GAUSSIAN, LAPLACE], ids=["Gaussian", "Laplace"])
 def test_counts_prove_too_much_as_seldom_as_they_say(claim):
     """300 audits of exact mechanisms with an error of 20 %: so many are too high but for a binomial quantile."""
@@ -369,6 +370,7 @@ class InstantFits:
 
 
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_looks_before_the_end_are_paid_for():
     """200 audits with an error of 20 %, which end when they refute or by a clock: so many refute at most."""
     rng = np.random.default_rng(5)
