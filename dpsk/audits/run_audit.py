@@ -109,14 +109,14 @@ def audit(
     plan = _plan(attacks, ours=isinstance(spent, PrivacySpent), dear=cost * _DEAR > seconds)
     each: dict[str, Any] = {"error": (1 - confidence) / len(plan), "seconds": max(0.0, seconds - cost) / len(plan)}
     weights = target.is_estimator and has_fit_parameter(estimator, "sample_weight")
-    pairs = pairs_of(X, y, groups, adjacency=neighbours, takes_weights=weights)
+    neighbouring = partial(pairs_of, X, y, groups, adjacency=neighbours, takes_weights=weights)
     findings, notes = list[Finding](), list[str]()
     for attack in plan:
         found: Iterable[Finding | str]
         if attack == "transcript":
-            found = read_transcripts(target.fit, pairs, promised, **each)
+            found = read_transcripts(target.fit, neighbouring(many=True), promised, **each)
         elif attack == "model":
-            real = [pair for pair in pairs if not pair.leaving]
+            real = [pair for pair in neighbouring() if not pair.leaving]
             found = compare_models(target.fit, real, promised, n_jobs=n_jobs, **each)
         else:
             like = made_data(_COLUMNS) if X is None else (X, y)
