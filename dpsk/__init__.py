@@ -1,5 +1,6 @@
 """Differentially private classifiers that are real scikit-learn estimators."""
 
+from .audits import AuditDisplay, AuditResult, audit
 from .data import Categories, Chunks, Date, Number, Text
 from .estimators import (
     DPAGDSVC,
@@ -41,13 +42,13 @@ from .reports import PrivacyReport
 from .testing import check_twins
 
 __all__ = [
-    "DPAGDSVC", "TRUSTED_TYPES", "BudgetExhausted", "Categories", "Chunks", "DPAGDLogisticRegression",
-    "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPSGDClassifier",
-    "DPSecondOrderClassifier", "DPTabularClassifier", "Date", "EffectsDisplay", "IndependentRows", "LedgerError",
-    "NotPrivateWarning", "Number", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
-    "OutputPerturbationSVC", "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration",
-    "PrivateCalibrationDisplay", "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay",
-    "PrivateRocCurveDisplay", "PrivateSearchCV", "PrivateThreshold", "Text", "check_pipeline", "check_twins",
-    "make_pipeline", "privacy_cost", "private_cross_validate", "private_evaluation", "private_score", "register_onnx",
-    "search_cost",
+    "DPAGDSVC", "TRUSTED_TYPES", "AuditDisplay", "AuditResult", "BudgetExhausted", "Categories", "Chunks",
+    "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
+    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Date",
+    "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
+    "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC",
+    "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
+    "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",
+    "PrivateSearchCV", "PrivateThreshold", "Text", "audit", "check_pipeline", "check_twins", "make_pipeline",
+    "privacy_cost", "private_cross_validate", "private_evaluation", "private_score", "register_onnx", "search_cost",
 ]  # fmt: skip

@@ -42,6 +42,7 @@ ROOMS = [
     "evaluation",
     "reports",
     "testing",
+    "audits",
     "budget_command",
     "__main__",
 ]

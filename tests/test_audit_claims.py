@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import binom, norm
 
 from dpsk import DPLogisticRegression
-from dpsk.audit.claims import Claim
-from dpsk.audit.coins import Coin, least, most
+from dpsk.audits.claims import Claim
+from dpsk.audits.coins import Coin, least, most
 from dpsk.privacy.currencies import ZCDP, GaussianDP, PureDP, RenyiDP
 
 DELTA = 1e-6

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpsk.audit.coins import Coin
-from dpsk.audit.composed import Batches, Composed, gaussian_profile, grouped
+from dpsk.audits.coins import Coin
+from dpsk.audits.composed import Batches, Composed, gaussian_profile, grouped
 from dpsk.privacy.conversions import gaussian_delta
 
 EPSILONS = np.linspace(0, 4, 21)

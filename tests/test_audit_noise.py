@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpsk.audit.noise_law import coin_of, fresh_noise, is_normal, largest_scale, noise_of, related_noises
-from dpsk.audit.recording import Use
+from dpsk.audits.noise_law import coin_of, fresh_noise, is_normal, largest_scale, noise_of, related_noises
+from dpsk.audits.recording import Use
 from dpsk.mechanisms import Gaussian, Laplace, NoisyMin, SeededBits, Sensitivity, SymmetricGaussian
 
 ONE = Sensitivity(l1=1 << 20, l2=1 << 20, linf=1 << 20)

@@ -8,10 +8,10 @@ import pickle
 import numpy as np
 import pytest
 
-from dpsk.audit.audit_display import BROKEN, KEPT, LONGEST, MOST, AuditDisplay
-from dpsk.audit.audit_result import AuditResult
-from dpsk.audit.claims import Claim
-from dpsk.audit.finding import Finding
+from dpsk.audits.audit_display import BROKEN, KEPT, LONGEST, MOST, AuditDisplay
+from dpsk.audits.audit_result import AuditResult
+from dpsk.audits.claims import Claim
+from dpsk.audits.finding import Finding
 from dpsk.privacy.currencies import GaussianDP
 from dpsk.privacy.report import PrivacySpent
 from dpsk.reports.wording import AUDITS

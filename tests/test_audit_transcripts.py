@@ -22,9 +22,9 @@ from dpsk import (
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
 )
-from dpsk.audit.claims import Claim
-from dpsk.audit.neighbouring import Data, Pair
-from dpsk.audit.transcripts import read_transcripts
+from dpsk.audits.claims import Claim
+from dpsk.audits.neighbouring import Data, Pair
+from dpsk.audits.transcripts import read_transcripts
 from dpsk.mechanisms import SeededBits
 from dpsk.privacy.discovery import Discovery
 from dpsk.privacy.ledger import Ledger

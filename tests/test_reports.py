@@ -31,9 +31,9 @@ from dpsk import (
     private_evaluation,
     private_score,
 )
-from dpsk.audit.audit_result import AuditResult
-from dpsk.audit.claims import Claim
-from dpsk.audit.finding import Finding
+from dpsk.audits.audit_result import AuditResult
+from dpsk.audits.claims import Claim
+from dpsk.audits.finding import Finding
 from dpsk.privacy import conversions
 from dpsk.privacy.report import PrivacySpent
 from dpsk.reports import wording

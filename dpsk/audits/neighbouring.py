@@ -13,7 +13,7 @@ from ..pipelines.in_front import rows_of
 from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
 
 REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
-_ALONE = 400
+_QUIET = 2000
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,13 @@ def made_data() -> tuple[Floats, Any]:
 
 
 def pairs_of(
-    X: Any, y: Any, groups: Any = None, *, adjacency: str, takes_weights: bool, classes: Any = None
+    X: Any,
+    y: Any,
+    groups: Any = None,
+    *,
+    adjacency: str,
+    takes_weights: bool,
+    classes: Any = None,
 ) -> list[Pair]:
     """Return the worst neighbours that are known for fits on these data, the most telling ones first.
 
@@ -92,7 +98,8 @@ def pairs_of(
     """
     if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE):
         raise ValueError(f"adjacency={adjacency!r} must be one of {REPLACE!r}, {ZERO_OUT!r}, {ADD_REMOVE!r}")
-    if X is None:
+    made = X is None
+    if made:
         X, y = made_data()
     y = np.asarray(y)
     X, columns = columns_of(X)
@@ -100,31 +107,44 @@ def pairs_of(
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
     make, rows = _Makers(X, y, groups, target), _rows(y, columns, target)
-    replaced = list(_replacements(rows, target))
-    if adjacency == REPLACE:
-        found = [make.replaced(*two, size=1) for two in replaced]
-    else:
-        single = [rows[name] for name in _WORST if name in rows]
-        found = [make.removed(row) for row in single if adjacency == ADD_REMOVE]
-        if adjacency == ZERO_OUT:
-            found += [make.leaving(row) for row in single]
-            found += [make.weightless(row) for row in single if takes_weights]
-        found += [make.replaced(*two, size=2) for two in replaced]
+    quiet = _quiet(make, rows, many=made)
+    found = [] if quiet is None else list(_found(quiet, _few(rows), adjacency, takes_weights))
+    found += _found(make, rows, adjacency, takes_weights)
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
     return [replace(pair, probes=probes) for pair in found]
 
 
-def alone(X: Any, y: Any) -> tuple[Any, Any]:
-    """Return data like these in which all rows are zero, so that one row put into them decides a model alone.
+def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool) -> Iterator[Pair]:
+    """Yield the pairs for these rows."""
+    single = [rows[name] for name in _WORST if name in rows]
+    if adjacency == ADD_REMOVE:
+        yield from (make.removed(row) for row in single)
+    if adjacency == ZERO_OUT:
+        yield from (make.leaving(row) for row in single)
+        if takes_weights:
+            yield from (make.weightless(row) for row in single)
+    size = 1 if adjacency == REPLACE else 2
+    yield from (make.replaced(*two, size=size) for two in _replacements(rows, make.target))
 
-    Made data get more rows: then a penalty leaves more of what the row does.
+
+def _few(rows: Mapping[str, _Row]) -> dict[str, _Row]:
+    """Return the rows that move a model most where it has nothing else to learn from."""
+    return {name: row for name, row in rows.items() if name in ("aligned", "huge", "half")}
+
+
+def _quiet(make: _Makers, rows: Mapping[str, _Row], *, many: bool) -> _Makers | None:
+    """Return the same where all other rows are zeros, so that the changed rows decide a model alone.
+
+    Made data get ``many`` rows: a penalty then leaves more of what the unit does. None for columns without numbers.
     """
-    if X is None:
-        return np.zeros((_ALONE, 2)), np.tile([0, 1], _ALONE // 2)
-    X, columns = columns_of(X)
-    zeros = columns.filled(columns.separating(np.asarray(y) == np.asarray(y)[0]), 0.0)
-    return with_rows(X, [zeros] * columns.rows, range(columns.rows)), y
+    if "zeros" not in rows:
+        return None
+    told = ", all other rows zeros"
+    if many:
+        return replace(make, X=np.zeros((_QUIET, 2)), y=np.tile([0, 1], _QUIET // 2), told=told)
+    n = len(make.y)
+    return replace(make, X=with_rows(make.X, [rows["zeros"].entries] * n, range(n)), told=told)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +155,7 @@ class _Makers:
     y: Any
     groups: Any
     target: _Target
+    told: str = ""
 
     @property
     def _unit(self) -> str:
@@ -148,24 +169,26 @@ class _Makers:
         return Data(X, y, groups | more)
 
     def replaced(self, one: _Row, other: _Row, size: int) -> Pair:
-        return Pair(f"one {self._unit}: {one.name} or {other.name}", self._with(one), self._with(other), size)
+        return Pair(
+            f"one {self._unit}: {one.name} or {other.name}{self.told}", self._with(one), self._with(other), size
+        )
 
     def weightless(self, row: _Row) -> Pair:
         weights = np.ones(len(self.y)), np.ones(len(self.y))
         weights[1][self.target.places] = 0.0
         one, other = (self._with(row, sample_weight=some) for some in weights)
-        return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0", one, other)
+        return Pair(f"one {self._unit}: {row.name}, with weight 1 or 0{self.told}", one, other)
 
     def leaving(self, row: _Row) -> Pair:
         data, places = self._with(row), tuple(int(place) for place in self.target.places)
-        return Pair(f"one {self._unit}: {row.name}, in all sums or in none", data, data, leaving=places)
+        return Pair(f"one {self._unit}: {row.name}, in all sums or in none{self.told}", data, data, leaving=places)
 
     def removed(self, row: _Row) -> Pair:
         one, places = self._with(row), self.target.places
         groups = {} if self.groups is None else {"groups": np.delete(np.asarray(self.groups), places)}
         others = np.delete(np.arange(len(self.y)), places)
         other = Data(rows_of(one.X, others), one.y[others], groups)
-        return Pair(f"one {self._unit}: {row.name}, there or not", one, other)
+        return Pair(f"one {self._unit}: {row.name}, there or not{self.told}", one, other)
 
 
 def _target(y: Any, groups: Any, classes: Any) -> _Target:
@@ -213,16 +236,17 @@ def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
 _WORST = ("aligned", "category", "huge", "largest", "missing", "copy")
 
 
-def _replacements(rows: dict[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:
+def _replacements(rows: Mapping[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:
     """Yield two rows that take the place of each other."""
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
     if "huge" in rows:
-        if target.flipped is not None:
+        if target.flipped is not None and "half" in rows:
             other = f"{rows['half'].name}, with another label"
             yield rows["huge"], replace(rows["half"], name=other, label=target.flipped)
-        yield rows["huge"], rows["zeros"]
+        if "zeros" in rows:
+            yield rows["huge"], rows["zeros"]
     for name in ("category", "missing"):
-        if name in rows:
+        if name in rows and "copy" in rows:
             yield rows[name], rows["copy"]

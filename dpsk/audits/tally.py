@@ -23,7 +23,7 @@ class Tally:
 
     def __init__(self, witness: Witness) -> None:
         self._witness = witness
-        self._scores: tuple[list[float], list[float]] = ([], [])
+        self._scores: tuple[list[Floats], list[Floats]] = ([], [])
         self._marked: tuple[list[list[bool]], list[list[bool]]] = ([], [])
         self._still: tuple[dict[str, Floats], dict[str, Floats]] = ({}, {})
 
@@ -31,7 +31,7 @@ class Tally:
         """Count a fit on the first data set (side 0) or on the other one (side 1)."""
         if not self._scores[side]:
             self._still[side].update(found.numbers)
-        self._scores[side].append(float(self._witness.scores([found])[0]))
+        self._scores[side].append(self._witness.both_scores([found])[0])
         self._marked[side].append([mark.text in found.marks for mark in self._witness.marks])
         for name, values in list(self._still[side].items()):
             if not np.array_equal(found.numbers.get(name, np.empty(0)), values, equal_nan=True):
@@ -41,9 +41,10 @@ class Tally:
         """Return how many fits on each data set were counted."""
         return len(self._scores[0]), len(self._scores[1])
 
-    def scores(self, fits: int) -> tuple[Floats, Floats]:
-        """Return the scores of the first fits on both data sets."""
-        return np.array(self._scores[0][:fits]), np.array(self._scores[1][:fits])
+    def scores(self, fits: int, plain: bool = False) -> tuple[Floats, Floats]:
+        """Return the scores of the first fits on both data sets, or those that are linear in what they released."""
+        ones, others = (np.array([pair[int(plain)] for pair in side[:fits]]) for side in self._scores)
+        return ones, others
 
     def coins(self, fits: int, error: float) -> Iterator[tuple[str, Coin]]:
         """Yield each test and what the first fits on both data sets prove, all but with probability ``error``."""

@@ -18,6 +18,9 @@ from .witness import Witness
 _ROUNDS = ((0.4, 16, 4), (0.7, 48, 2), (1.0, 200, 1))
 """At which share of the time a round ends, how many fits on each data set a pair has then, and how many pairs stay."""
 
+_SHARE = 0.3
+"""Of the time that is left after the first fit."""
+
 _FEWEST = 4
 _MOST_BROKEN = 2
 
@@ -28,28 +31,30 @@ class Pilot:
 
     fits: RepeatedFits
     pairs: Sequence[Pair]
-    seconds: float
+    until: float
     looked: dict[int, tuple[list[Released], list[Released]]] = field(default_factory=dict)
     witnesses: dict[int, Witness] = field(default_factory=dict)
 
     def run(self, claim: Claim) -> list[tuple[Pair, Witness]]:
         """Return the pair that tells most with its witness, and up to two others that seem to break the promise."""
         self._look(0, 1, math.inf)
-        self._look(0, 1, self.seconds)  # the first fit of a process takes longer than others
-        affordable = int(self.seconds / (2 * _FEWEST * max(self.fits.each, 1e-9)))
+        self._look(0, 1, self.until)  # the first fit of a process takes longer than others
+        began = self.fits.passed
+        room = _SHARE * max(0.0, self.until - began)
+        affordable = int(room / (2 * _FEWEST * max(self.fits.each, 1e-9)))
         kept = list(range(max(1, min(len(self.pairs), affordable))))
         for share, most, stay in _ROUNDS:
-            self._round(kept, share * self.seconds, most)
+            self._round(kept, began + share * room, began + room, most)
             kept = sorted(kept, key=self._worth, reverse=True)[:stay]
         others = [place for place in self.witnesses if place != kept[0] and self._seems_broken(place, claim)]
         chosen = kept[:1] + sorted(others, key=self._worth, reverse=True)[:_MOST_BROKEN]
         return [(self.pairs[place], self.witnesses[place]) for place in chosen]
 
-    def _round(self, kept: Sequence[int], end: float, most: int) -> None:
+    def _round(self, kept: Sequence[int], end: float, last: float, most: int) -> None:
         for turn, place in enumerate(kept):
+            self._look(place, _FEWEST - self._done(place), last)
             room = max(0.0, end - self.fits.passed) / (len(kept) - turn)
-            here = self._done(place)
-            self._look(place, min(most - here, max(int(room / (2 * self.fits.each)), _FEWEST - here)), end)
+            self._look(place, most - self._done(place), self.fits.passed + room)
             if self._done(place):
                 self.witnesses[place] = Witness.learned(*self.looked[place])
 
@@ -64,6 +69,6 @@ class Pilot:
         return self.witnesses[place].separation / self.pairs[place].size if place in self.witnesses else -math.inf
 
     def _seems_broken(self, place: int, claim: Claim) -> bool:
-        least = self.witnesses[place].separation - 4 / math.sqrt(self._done(place))
+        least = self.witnesses[place].separation / 2  # what the best of few fits and many scores shows is too much
         coin = Coin(float(ndtr(least / 2)), float(ndtr(-least / 2)))
         return claim.refuted_by(coin.delta, self.pairs[place].size)

@@ -19,14 +19,15 @@ from .witness import Witness
 Progress: TypeAlias = Callable[[float, str], object]
 """It is told which share of the time has passed, and what is being done."""
 
-_PILOTS = 0.3
 _FULL, _LATE = 0.9, 1.12
 """Fits are planned for this share of the time, and the last bound is from before that one."""
 
-_LOOKS = ((1 / 16, 0.1), (1 / 4, 0.1), (1.0, 0.8))
+_LOOKS = ((1 / 16, 0.05), (1 / 4, 0.1), (0.6, 0.15), (1.0, 0.7))
 """After which shares of the fits there are bounds, and which shares of the error probability they get."""
 
 _FEWEST, _FEW = 12, 20
+_COUNTING = 2e-4
+"""Seconds to count a fit."""
 
 
 def compare_models(
@@ -75,7 +76,7 @@ def compare_models(
         raise ValueError(f"seconds={seconds!r} has to be positive, and error={error!r} between 0 and 1")
     tell = None if progress is None else lambda passed, text: progress(min(passed / seconds, 1.0), text)
     fits = RepeatedFits(fit, n_jobs, progress=tell)
-    chosen = Pilot(fits, pairs, _PILOTS * seconds).run(claim)
+    chosen = Pilot(fits, pairs, seconds).run(claim)
     pilots, findings = fits.fits, list[Finding]()
     for place, (pair, witness) in enumerate(chosen):
         room = max(0.0, seconds - fits.passed) / (len(chosen) - place)
@@ -126,17 +127,19 @@ class _Count:
 
     def _looks(self, room: float) -> list[tuple[int, float]]:
         """Return how many fits on each data set there are at each look, fixed before the first, and its error."""
-        all_fits = max(1, int(_FULL * room / (2 * max(self.fits.each, 1e-9))))
+        all_fits = max(1, int(_FULL * room / (2 * (self.fits.each + _COUNTING))))
         looks = [(int(share * all_fits), of_error * self.error) for share, of_error in _LOOKS]
         early = [(number, error) for number, error in looks[:-1] if number >= _FEWEST]
         return [*early, (all_fits, self.error - sum(error for _, error in early))]
 
     def _estimate(self, tally: Tally, fits: int) -> float | None:
-        ones, others = tally.scores(fits)
-        if not looks_gaussian(ones, others):
-            return None
-        distance = least_distance(ones, others, self.error)
-        return self.claim.least_epsilon(gaussian_profile(distance), self.pair.size)
+        found = []
+        for plain in (True, False):
+            ones, others = tally.scores(fits, plain)
+            if looks_gaussian(ones, others):
+                profile = gaussian_profile(least_distance(ones, others, self.error / 2))
+                found.append(self.claim.least_epsilon(profile, self.pair.size))
+        return max(found, default=None)
 
     def _seen(self, fits: int) -> str:
         seen = (

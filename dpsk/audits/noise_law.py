@@ -83,6 +83,26 @@ def is_normal(noise: Floats, one: Use, error: float) -> bool:
     return bool(kstwo.sf(max(distance, 0.0), len(scaled)) > error)
 
 
+class Laws:
+    """What many fresh draws tell about each kind of Gaussian noise, drawn once for all that ask.
+
+    All answers together are wrong with probability at most ``error``: the k-th new kind gets 6/(pi k)^2 of it.
+    """
+
+    def __init__(self, error: float) -> None:
+        self._error, self._known = error, dict[Any, tuple[float, bool]]()
+
+    def of(self, one: Use) -> tuple[float, bool]:
+        """Return a bound above the scale of the noise, in parts of the promised one, and whether it is normal."""
+        size = one.value.shape[-1] if isinstance(one.mechanism, SymmetricGaussian) else 1
+        kind = one.label, one.mechanism, one.sensitivity, size
+        if kind not in self._known:
+            error = self._error * 6 / (math.pi * (len(self._known) + 1)) ** 2
+            noise = fresh_noise(one)
+            self._known[kind] = largest_scale(noise, error / 2), is_normal(noise, one, error / 2)
+        return self._known[kind]
+
+
 def related_noises(noises: Sequence[tuple[str, Floats]], error: float) -> list[str]:
     """Return which of several noises, each with a name, are not independent, in words."""
     pairs = [

@@ -21,10 +21,10 @@ Columns: TypeAlias = tuple[tuple[str, int], ...]
 """Names of arrays of numbers, and how many entries each has."""
 
 _PLAIN, _SHORT, _LOGARITHMS, _SINGLE = "entries", "shortened entries", "with logarithms", "one column"
-_CANDIDATES = ((_SHORT, 0.3), (_SHORT, 0.03), (_PLAIN, 0.03), (_PLAIN, 0.3), (_LOGARITHMS, 0.3), (_SINGLE, 1.0))
+_CANDIDATES = ((_PLAIN, 0.3), (_PLAIN, 0.01), (_SHORT, 0.3), (_SHORT, 0.03), (_LOGARITHMS, 0.3), (_SINGLE, 1.0))
 """Which columns a direction may use, and how far it shrinks their covariance to the identity."""
 
-_FOLDS, _FAR, _LEAST_GAP, _MOST_MARKS = 5, 1e4, 0.25, 2
+_FOLDS, _FAR, _LEAST_GAP, _MOST_MARKS, _BY_CHANCE = 5, 1e4, 0.25, 2, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +53,14 @@ class Mark:
 class Witness:
     """A score that is larger on the first data set, cuts of it, and marks that are more often on one of the two.
 
-    ``cuts`` has the one in the middle first. ``separation`` is how far apart the better of score and marks puts the
+    ``plain`` is a score that is linear in the numbers, for which Gaussian noise stays Gaussian. ``cuts`` of the other
+    has the one in the middle first. ``separation`` is how far apart the better of score and marks puts the
     data sets, in standard deviations, where scores were learned from other fits than those that they are for.
     """
 
     columns: Columns
     direction: Direction
+    plain: Direction
     cuts: tuple[float, ...]
     marks: tuple[Mark, ...]
     separation: float
@@ -69,20 +71,28 @@ class Witness:
         columns = _common(ones, others)
         rows = _rows([*ones, *others], columns)
         of_one = np.arange(len(rows)) < len(ones)
-        best, chosen = -np.inf, _CANDIDATES[0]
+        found = dict.fromkeys(_CANDIDATES, 0.0)
         for candidate in _CANDIDATES if rows.shape[1] else ():
             held_out = _out_of_fold(*candidate, rows, of_one)
-            found = separation(held_out[of_one], held_out[~of_one])
-            if found > best + 0.05:  # a later candidate has to be better, not luckier
-                best, chosen = found, candidate
+            found[candidate] = separation(held_out[of_one], held_out[~of_one])
+        chosen = max(_CANDIDATES, key=found.__getitem__)
+        plain = max((one for one in _CANDIDATES if one[0] == _PLAIN), key=found.__getitem__)
+        if found[chosen] < found[plain] + _BY_CHANCE:
+            chosen = plain
         direction = _fitted(*chosen, rows, of_one)
         scores, marks = direction(rows), tuple(_telling_marks(ones, others))
-        most = max([best, 0.0, *(mark.separation for mark in marks)])
-        return cls(columns, direction, _cuts(scores[of_one], scores[~of_one]), marks, most)
+        most = max([found[chosen], 0.0, *(mark.separation for mark in marks)])
+        cuts = _cuts(scores[of_one], scores[~of_one])
+        return cls(columns, direction, _fitted(*plain, rows, of_one), cuts, marks, most)
 
     def scores(self, found: Sequence[Released]) -> Floats:
         """Return the score of each release."""
         return self.direction(_rows(found, self.columns))
+
+    def both_scores(self, found: Sequence[Released]) -> Floats:
+        """Return the score of each release, and the one that is linear in its numbers, as two columns."""
+        rows = _rows(found, self.columns)
+        return np.column_stack([self.direction(rows), self.plain(rows)])
 
 
 def separation(ones: Floats, others: Floats) -> float:

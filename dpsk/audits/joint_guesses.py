@@ -13,7 +13,7 @@ from .coins import Profile
 from .guesses import Guesses
 
 _EPSILONS = 16  # more of them gain less than a percent
-_LARGEST = 1500  # guesses, above which a program takes too long
+_LARGEST = 2000  # guesses, above which a program takes too long
 _ROUNDING = 1e-11
 
 
@@ -111,4 +111,6 @@ def _best(guesses: Guesses, epsilons: Floats, deltas: Floats) -> Certificate | N
     cost = np.concatenate([np.zeros(k * made), deltas * guesses.coins / made, [1.0]])
     limits = np.concatenate([-wins, np.zeros(k * made)])
     found = linprog(cost, A_ub=vstack([covered, below]).tocsr(), b_ub=limits, bounds=(0, None), method="highs-ipm")
-    return None if found.x is None else Certificate.of(guesses, epsilons, found.x[: k * made].reshape(k, made))
+    if found.x is None or not np.isfinite(found.x).all():
+        return None
+    return Certificate.of(guesses, epsilons, found.x[: k * made].reshape(k, made))

@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from .audit_result import AuditResult
 from .claims import Claim
 from .compare_models import compare_models
 from .finding import Finding
-from .neighbouring import Data, Pair, alone, made_data, pairs_of
+from .neighbouring import Data, made_data, pairs_of
 from .one_run import one_run
 from .transcripts import read_transcripts, spent_by
 
@@ -98,6 +98,8 @@ def audit(
     target = _Target.of(estimator)
     if (X is None) != (y is None):
         raise ValueError("X and y have to be given together, or neither of them")
+    if groups is not None and X is None:
+        raise ValueError("groups say whose rows those of X are: give X and y too")
     described = _MADE if X is None else "the data given"
     if X is None:
         X, y = made_data()
@@ -111,7 +113,8 @@ def audit(
     ours = isinstance(spent, PrivacySpent)
     takes_weights = has_fit_parameter(estimator, "sample_weight") if target.is_estimator else False
     plan = _plan(attacks, ours=ours, dear=cost * _DEAR > seconds)
-    pairs = _pairs(X, y, groups, None if described == _MADE else X, adjacency=neighbours, takes_weights=takes_weights)
+    given = (None, None) if described == _MADE else (X, y)
+    pairs = pairs_of(*given, groups, adjacency=neighbours, takes_weights=takes_weights)
     error, each = (1 - confidence) / len(plan), (seconds - cost) / len(plan)
     findings, notes = list[Finding](), list[str]()
     for attack in plan:
@@ -222,13 +225,6 @@ def _claim(given: Any, spent: Any, estimator: Any) -> Claim:
             "say what is promised, claim=(epsilon, delta)"
         )
     return Claim(float(parameters["epsilon"]), float(parameters.get("delta") or 0.0))
-
-
-def _pairs(X: Any, y: Any, groups: Any, given: Any, **how: Any) -> list[Pair]:
-    """Return pairs on the data, and on data in which the changed rows are the only ones that are not zero."""
-    zeros, labels = alone(given, y)
-    lone = [replace(pair, name=f"{pair.name}, alone") for pair in pairs_of(zeros, labels, groups, **how)]
-    return [*pairs_of(X, y, groups, **how), *lone]
 
 
 def _plan(attacks: Sequence[str] | None, *, ours: bool, dear: bool) -> list[str]:

@@ -5,17 +5,19 @@ For estimators that are too dear to fit hundreds of times. After Steinke, Nasr &
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..mechanisms.samplers import Floats
-from ..privacy.currencies import PureDP
+from ..privacy.conversions import gaussian_epsilon, gaussian_mu
+from ..privacy.currencies import GaussianDP, PureDP
 from .canaries import Canaries
 from .claims import Claim
 from .finding import Finding
@@ -25,8 +27,8 @@ from .neighbouring import Data
 
 SHARES = (1.0, 0.6, 0.3, 0.1, 0.03)
 """Which shares of the coins are guessed: those about which the model says most. Fixed before any fit."""
-_LEAST_GUESSES = 10
-_PROGRAMS = 4
+_LEAST_GUESSES, _LEAST_CANARIES = 10, 20
+_SURE = 1e9  # scores beyond count as that
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +57,6 @@ def one_run(
     seconds: float = 60.0,
     n_canaries: int | None = None,
     runs: int = 1,
-    reach: float = 1.0,
     rng: np.random.Generator | None = None,
 ) -> Finding:
     """Return the epsilon that one fit proves, or a few, each with coins of its own.
@@ -63,11 +64,11 @@ def one_run(
     Parameters
     ----------
     fit : callable
-        ``fit(data)`` fits on rows, labels and arguments, and returns a model. Its noise must be drawn afresh each time.
+        ``fit(data)`` fits on rows, labels and arguments with fresh noise, and returns a model.
     X, y : table and labels
-        The data beside the canaries.
+        They tell what columns and labels look like. No row of X is fitted; other columns than numbers are copied.
     claim : Claim
-        What the fit promises.
+        What the fit promises for so many rows.
     groups : array-like of shape (n_samples,), or None
         Whose row it is. Canaries are then persons with as many rows as the largest one, up to 10.
     adjacency : {"zero-out", "replace"}
@@ -80,65 +81,84 @@ def one_run(
     n_canaries : int or None
         None: as many as there are columns, but at least 100 and at most 2,000.
     runs : int
-        The largest number of fits. Where it is more than 1, another fit, whose model is not looked at, tells how many
-        of them there is time for.
-    reach : float
-        How far out canaries lie: 1 is at the ends of the columns of X.
+        The largest number of fits. If it is more than 1, one more fit tells how many of them there is time for.
     rng : numpy.random.Generator or None
-        The source of coins and canaries. None: a new one from the operating system.
+        The source of coins and canaries.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 17.8 and 17.9)
     The epsilon is too high with probability at most ``error``, over the coins and the noise of the fits.
     """
+    m = int(np.clip(np.shape(X)[1], 100, 2000)) if n_canaries is None else n_canaries
+    _require(adjacency, runs, m)
+    started, timed = time.monotonic(), runs > 1
+    rng = np.random.default_rng() if rng is None else rng
+    canaries = Canaries.like(X, y, groups, m, rng)
+    if timed:
+        runs = _affordable(fit, canaries, runs, seconds, rng)
+    seen = [_run(fit, canaries, rng) for _ in range(runs)]
+    size = 2 if adjacency == "zero-out" else 1
+    pair = f"{m} {'rows' if groups is None else 'persons'}, each with one of two labels"
+    found = _finding(claim, size, seen, error, pair)
+    return replace(found, fits=runs + timed, seconds=time.monotonic() - started)
+
+
+def _finding(claim: Claim, size: int, seen: list[Run], error: float, pair: str) -> Finding:
+    proved, refuted, best = _proved(claim, size, seen, error)
+    return Finding(
+        attack="one run",
+        pair=pair,
+        epsilon=proved,
+        refuted=refuted,
+        fits=len(seen),
+        seconds=0.0,
+        seen=f"{best.right} of {best.made} guesses about {best.coins} coins were right",
+        estimate=_estimate(seen, claim.delta, size),
+        premise="" if len(seen) == 1 else "the noise of one fit does not depend on that of another",
+    )
+
+
+def _require(adjacency: str, runs: int, m: int) -> None:
     if adjacency not in ("zero-out", "replace"):
         raise ValueError(f"adjacency={adjacency!r} must be 'zero-out' or 'replace'")
     if runs < 1:
         raise ValueError(f"runs={runs!r} must be at least 1")
-    started = time.monotonic()
-    rng = np.random.default_rng() if rng is None else rng
-    columns = np.shape(X)[1]
-    m = int(np.clip(columns, 100, 2000)) if n_canaries is None else n_canaries
-    if m < _LEAST_GUESSES:
-        raise ValueError(f"n_canaries={m!r} must be at least {_LEAST_GUESSES}: fewer coins prove nothing")
-    canaries = Canaries.like(X, y, groups, m, rng, reach=reach)
-    if runs > 1:
-        runs = _affordable(fit, canaries, runs, seconds, rng)
-    seen = [_run(fit, canaries, rng) for _ in range(runs)]
+    if m < _LEAST_CANARIES:
+        raise ValueError(f"n_canaries={m!r} must be at least {_LEAST_CANARIES}: fewer coins prove nothing")
+
+
+def _proved(claim: Claim, size: int, seen: list[Run], error: float) -> tuple[float, bool, Guesses]:
+    """Return the epsilon that runs prove, whether the claim is false, and the guesses that tell most."""
+    m, runs = len(seen[0].coins), len(seen)
     sizes = sorted({max(_LEAST_GUESSES, round(share * m)) for share in SHARES})
     guesses = [Guesses(sum(run.right(made) for run in seen), made * runs, m * runs) for made in sizes]
-    size = 2 if adjacency == "zero-out" else 1
-    proved, refuted, best = _proved(claim, size, guesses, error / len(guesses))
-    return Finding(
-        attack="one run",
-        pair=f"{m} {'rows' if groups is None else 'persons'}, each with one of two labels",
-        epsilon=proved,
-        refuted=refuted,
-        fits=runs + (runs > 1),
-        seconds=time.monotonic() - started,
-        seen=f"{best.right} of {best.made} guesses about {best.coins} coins were right",
-        premise="" if runs == 1 else "the noise of one fit does not depend on that of another",
-    )
-
-
-def _proved(claim: Claim, size: int, guesses: list[Guesses], error: float) -> tuple[float, bool, Guesses]:
-    """Return the epsilon that sets of guesses prove, whether the claim is false, and the set that tells most."""
+    error /= len(guesses)
     profiles = [one.profile(error) for one in guesses]
     profile = together(profiles)
-    alone = [claim.least_epsilon(each, size) for each in profiles]
+    like = claim  # tells which guesses say most; other currencies take longer to ask
+    if claim.delta > 0:
+        like = Claim(claim.epsilon, claim.delta, GaussianDP(), gaussian_mu(claim.epsilon, claim.delta) ** 2)
+    alone = [like.least_epsilon(each, size) for each in profiles]
     best = max(range(len(guesses)), key=lambda i: (alone[i], -guesses[i].probability(0.0)))
     joint = Joint(guesses[best], error)
     proved = claim.least_epsilon(profile, size, joint.allows)
-    for _ in range(0 if isinstance(claim.currency, PureDP | None) else _PROGRAMS):
-        before = proved
-        if not joint.add():
-            break
+    if not isinstance(claim.currency, PureDP | None) and joint.add():
         proved = claim.least_epsilon(profile, size, joint.allows)
-        if proved <= 1.005 * before:
-            break
     bare = Claim(claim.epsilon, claim.delta)  # at one Renyi order, nothing spent is an epsilon above 0
     return max(proved, bare.least_epsilon(profile, size)), claim.refuted_by(profile, size, joint.allows), guesses[best]
+
+
+def _estimate(seen: list[Run], delta: float, size: int) -> float | None:
+    """Return the epsilon of a Gaussian mechanism that moves the mean of the scores as far as it was seen to move."""
+    pooled = [(run.scores - run.scores.mean()) / (run.scores.std() or 1.0) for run in seen]
+    scores, coins = np.concatenate(pooled), np.concatenate([run.coins for run in seen])
+    heads, tails = scores[coins], scores[~coins]
+    if delta == 0 or min(len(heads), len(tails)) < 2:
+        return None
+    spread = math.sqrt((heads.var(ddof=1) + tails.var(ddof=1)) / 2)
+    mu = (heads.mean() - tails.mean()) / spread / size if spread > 0 else 0.0
+    return gaussian_epsilon(delta, mu) if mu > 0 else 0.0
 
 
 def _affordable(
@@ -156,7 +176,7 @@ def _run(fit: Callable[[Data], Any], canaries: Canaries, rng: np.random.Generato
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows are hopeless for an honest fit
         model = fit(canaries.data(coins))
-    return Run(coins, _scores(model, canaries))
+    return Run(coins, _scores(model, canaries)[: canaries.n])
 
 
 def _scores(model: Any, canaries: Canaries) -> Floats:
@@ -165,8 +185,13 @@ def _scores(model: Any, canaries: Canaries) -> Floats:
     tails, heads = (classes.index(label) for label in canaries.labels)
     for name in ("decision_function", "predict_log_proba", "predict_proba"):
         if hasattr(model, name):
-            told = np.asarray(getattr(model, name)(canaries.rows), dtype=np.float64)
+            with np.errstate(divide="ignore"):  # logarithms of 0
+                told = np.clip(np.asarray(getattr(model, name)(canaries.rows), dtype=np.float64), -_SURE, _SURE)
             return told if told.ndim == 1 else told[:, heads] - told[:, tails]
+    if not hasattr(model, "predict"):
+        raise TypeError(
+            f"{type(model).__name__} has no predict: this attacker looks at predictions, so fit a classifier"
+        )
     said = np.asarray(model.predict(canaries.rows))
     scores: Floats = (said == canaries.labels[1]).astype(np.float64) - (said == canaries.labels[0])
     return scores

@@ -21,7 +21,7 @@ from .released import Released, released
 Fit: TypeAlias = Callable[[Data], Any]
 """A fit with fresh randomness, on the data that it is given; it returns what is released."""
 
-_BATCH = 0.5
+_BATCH = 0.3
 """Seconds between two looks at the clock."""
 
 
@@ -75,7 +75,8 @@ class RepeatedFits:
     each: float = 0.0
     progress: Callable[[float, str], object] | None = None
     start: float = field(default_factory=time.perf_counter)
-    _batches: int = 0
+    _batch: int = 1
+    _largest: int = 0
 
     @property
     def passed(self) -> float:
@@ -91,15 +92,25 @@ class RepeatedFits:
             if self.progress:
                 self.progress(self.passed, pair.name)
             workers = effective_n_jobs(self.n_jobs)
-            many = workers if not self.fits else max(workers, min(500, int(_BATCH / max(self.each, 1e-9))))
+            room = (deadline - self.passed) / self.each if self.each else 1.0
+            many = max(workers, int(min(self._batch, room)))
             sides, left = left[:many], left[many:]
             began = self.passed
             for side, found in zip(sides, self._run(pair, sides, workers), strict=True):
                 take(side, found)
-            latest = (self.passed - began) / len(sides)
-            self.each = latest if self._batches < 3 else 0.7 * self.each + 0.3 * latest  # the first ones start up
-            self.fits, self._batches = self.fits + len(sides), self._batches + 1
+            self._note(len(sides), self.passed - began)
         return True
+
+    def _note(self, fits: int, seconds: float) -> None:
+        """Learn from a batch how long fits take, and how many there should be in the next one."""
+        latest = seconds / fits
+        if fits > self._largest:  # to start a batch takes time, too, and the first ones load modules
+            self.each = latest
+        elif fits > self._largest / 2:
+            self.each = 0.7 * self.each + 0.3 * latest
+        self.fits, self._largest = self.fits + fits, max(fits, self._largest)
+        if fits >= self._batch:
+            self._batch = max(1, int(fits * min(4.0, _BATCH / max(seconds, 1e-9))))
 
     def _run(self, pair: Pair, sides: list[int], workers: int) -> list[Released]:
         if workers == 1:

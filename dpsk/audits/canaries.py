@@ -20,19 +20,20 @@ _ROWS_OF_A_PERSON = 10  # more of them would make fits dear, and hardly tell mor
 class Canaries:
     """A data set of canaries. For other coins it has the same rows with other labels.
 
-    Other rows would move the model as well, and an attacker would have to find out by how much. So there are none.
+    Other rows would move the model as well, and an attacker would have to find out by how much. So there are only two,
+    one of each label, in the middle of all columns: the set of labels is public, and may not depend on coins.
 
     Parameters
     ----------
     rows : table
-        One row for each canary.
+        One row for each canary, and the two others at the end.
     labels : ndarray of shape (2,)
         The labels for tails and for heads.
     n : int
         How many canaries there are.
     each : int
-        How many equal rows a canary has: 1, or those of a person.
-    groups : ndarray of shape (n * each,), or None
+        How many equal rows a unit has: 1, or those of a person.
+    groups : ndarray or None
         Whose row it is.
     """
 
@@ -43,27 +44,29 @@ class Canaries:
     groups: NDArray[Any] | None = None
 
     @classmethod
-    def like(cls, X: Any, y: Any, groups: Any, n: int, rng: np.random.Generator, *, reach: float) -> Canaries:
+    def like(cls, X: Any, y: Any, groups: Any, n: int, rng: np.random.Generator) -> Canaries:
         """Return n canaries with the columns of X and two labels of y; they are persons if there are ``groups``.
 
-        The columns of numbers of a canary lie at the ends of what X has, times ``reach``, with signs that make
-        canaries as orthogonal as columns allow. Other columns are those of a row of X.
+        The columns of numbers of a canary lie at the ends of what X has, with signs that make canaries as orthogonal as
+        columns allow. Other columns are those of a row of X.
         """
         classes = np.unique(np.asarray(y))
         if len(classes) < 2:
             raise ValueError(f"y has one class only, {classes.tolist()!r}: canaries need two labels to choose from")
-        rows = _rows(X, n, rng, reach)
+        rows = _drawn_rows(X, n, rng)
         if groups is None:
             return cls(rows, classes[:2], n)
         each = _rows_of_a_person(groups)
-        return cls(rows, classes[:2], n, each, np.repeat(np.arange(n), each))
+        return cls(rows, classes[:2], n, each, np.repeat(np.arange(n + 2), each))
 
     def data(self, coins: NDArray[np.bool_]) -> Data:
         """Return the data set for these coins."""
-        places = np.repeat(np.arange(self.n), self.each)
+        places = np.repeat(np.arange(self.n + 2), self.each)
+        heads = np.concatenate([coins, [False, True]]).astype(np.intp)
         arguments: dict[str, Any] = {} if self.groups is None else {"groups": self.groups}
-        rows = self.rows.iloc[places] if hasattr(self.rows, "iloc") else self.rows[places]
-        return Data(rows, self.labels[coins[places].astype(np.intp)], arguments)
+        frame = hasattr(self.rows, "iloc")
+        rows = self.rows.iloc[places].reset_index(drop=True) if frame else self.rows[places]
+        return Data(rows, self.labels[heads[places]], arguments)
 
 
 def _rows_of_a_person(groups: Any) -> int:
@@ -84,22 +87,25 @@ def _signs(n: int, columns: int, rng: np.random.Generator) -> Floats:
     return drawn
 
 
-def _rows(X: Any, n: int, rng: np.random.Generator, reach: float) -> Any:
+def _drawn_rows(X: Any, n: int, rng: np.random.Generator) -> Any:
     if issparse(X):
-        return csr_matrix(_at_ends(X.toarray(), n, rng, reach))
+        return csr_matrix(_at_ends(X.toarray(), n, rng))
     if not hasattr(X, "iloc"):
-        return _at_ends(np.asarray(X, dtype=np.float64), n, rng, reach)
-    rows = X.iloc[rng.integers(len(X), size=n)].reset_index(drop=True)
+        return _at_ends(np.asarray(X, dtype=np.float64), n, rng)
+    rows = X.iloc[rng.integers(len(X), size=n + 2)].reset_index(drop=True)
     numbers = [name for name in X.columns if getattr(X[name].dtype, "kind", "O") in "iuf"]
-    drawn = _at_ends(X[numbers].to_numpy(dtype=np.float64), n, rng, reach)
+    if not numbers:
+        raise ValueError("X has no column of numbers, so canaries have no directions of their own: use another attack")
+    drawn = _at_ends(X[numbers].to_numpy(dtype=np.float64), n, rng)
     for column, name in enumerate(numbers):
         whole = X[name].dtype.kind in "iu"
         rows[name] = (np.rint(drawn[:, column]) if whole else drawn[:, column]).astype(X[name].dtype)
     return rows
 
 
-def _at_ends(values: Floats, n: int, rng: np.random.Generator, reach: float) -> Floats:
+def _at_ends(values: Floats, n: int, rng: np.random.Generator) -> Floats:
     low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
     half = np.where(high > low, (high - low) / 2, 1.0)
-    drawn: Floats = (low + high) / 2 + reach * half * _signs(n, values.shape[1], rng)
+    signs = np.vstack([_signs(n, values.shape[1], rng), np.zeros((2, values.shape[1]))])
+    drawn: Floats = (low + high) / 2 + half * signs
     return drawn

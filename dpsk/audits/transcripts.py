@@ -29,17 +29,8 @@ from .coins import Coin
 from .composed import Composed, grouped
 from .finding import Finding
 from .neighbouring import Data, Pair
-from .noise_law import (
-    coin_of,
-    fresh_noise,
-    in_deviations,
-    is_gaussian,
-    is_normal,
-    largest_scale,
-    noise_of,
-    related_noises,
-)
-from .recording import Use, Shown, Tape, recorded
+from .noise_law import Laws, coin_of, in_deviations, is_gaussian, largest_scale, noise_of, related_noises
+from .recording import Shown, Tape, Use, recorded
 
 Fit = Callable[[Data], Any]
 
@@ -79,18 +70,29 @@ def spent_by(result: Any) -> Any:
 def read_transcripts(
     fit: Fit, pairs: Sequence[Pair], claim: Claim, *, error: float, seconds: float, streams: int = 3
 ) -> Iterator[Finding | str]:
-    """Yield what the transcripts of some fits tell about each pair of data sets, or in words why they cannot be read."""
+    """Yield what the transcripts of some fits tell about each pair of data sets, or in words why they cannot be read.
+
+    At least one pair is read, however long it takes.
+    """
+    laws, end, unread = Laws(error / 4), time.monotonic() + seconds, dict[str, int]()
+    read = False
     for k, pair in enumerate(pairs):
         begun = time.monotonic()
-        until, twins = begun + seconds / len(pairs) / 2, list[Twin]()
+        share = max(0.0, end - begun) / (len(pairs) - k)
+        if read and share <= 0:
+            unread["there was no time left"] = len(pairs) - k
+            break
+        twins = list[Twin]()
         try:
-            while len(twins) < 2 or (len(twins) < streams and time.monotonic() < until):
+            while len(twins) < 2 or (len(twins) < streams and time.monotonic() < begun + share / 2):
                 twins.append(_twin(fit, pair, 1 + k * streams + len(twins)))
         except Unreadable as reason:
-            yield f"{pair.name}: {reason}"
+            unread[str(reason)] = unread.get(str(reason), 0) + 1
             continue
-        left = seconds / len(pairs) - (time.monotonic() - begun)
-        yield _judged(twins, pair, claim, error=error / len(pairs), seconds=left, begun=begun)
+        read, left = True, share - (time.monotonic() - begun)
+        yield _judged(twins, pair, claim, laws, error=error * 3 / 4 / len(pairs), seconds=left, begun=begun)
+    for why, count in unread.items():
+        yield f"{count} of {len(pairs)} pairs: {why}"
 
 
 def _run(
@@ -130,9 +132,7 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
 
 def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> Iterator[str]:
     if other.parted and one.discovers:
-        raise Unreadable(
-            "values were discovered that only one of the data sets has, so releases do not correspond"
-        )
+        raise Unreadable("values were discovered that only one of the data sets has, so releases do not correspond")
     if other.parted:
         yield f"after the same noisy values the two fits part ways: {other.parted}"
         return
@@ -178,10 +178,12 @@ def _only_weight(pair: Pair, tape: Tape) -> int:
     return int(np.flatnonzero(np.asarray(weights[0]) != np.asarray(weights[1]))[0])
 
 
-def _judged(twins: Sequence[Twin], pair: Pair, claim: Claim, *, error: float, seconds: float, begun: float) -> Finding:
+def _judged(
+    twins: Sequence[Twin], pair: Pair, claim: Claim, laws: Laws, *, error: float, seconds: float, begun: float
+) -> Finding:
     leaks = [leak for twin in twins for leak in twin.leaks]
     leaks += [leak for twin in twins for shown in twin.one.shown for leak in _shown_too_often(shown)]
-    scales, of_noise = _scales([twin.one for twin in twins], error / 3)
+    scales, of_noise = _scales([twin.one for twin in twins], laws, error / 3)
     leaks = list(dict.fromkeys([*leaks, *of_noise]))
     readable = [twin for twin in twins if not twin.other.parted and len(twin.one.released) == len(twin.other.released)]
     epsilon, refuted = 0.0, bool(leaks)
@@ -239,7 +241,7 @@ def _difference(use: Use, other: Use) -> Floats:
     return difference
 
 
-def _scales(tapes: Sequence[Tape], error: float) -> tuple[dict[str, float], list[str]]:
+def _scales(tapes: Sequence[Tape], laws: Laws, error: float) -> tuple[dict[str, float], list[str]]:
     """Return bounds above the true scale of each kind of Gaussian noise, by what it should be; and what is wrong."""
     uses = dict[str, list[Use]]()
     for tape in tapes:
@@ -247,12 +249,11 @@ def _scales(tapes: Sequence[Tape], error: float) -> tuple[dict[str, float], list
             if is_gaussian(use.mechanism):
                 uses.setdefault(use.label, []).append(use)
     scales, wrong = dict[str, float](), list[str]()
-    each = error / (4 * max(1, len(uses)))
+    each = error / (2 * max(1, len(uses)))
     for label, some in uses.items():
-        fresh = fresh_noise(some[-1])
-        in_fits = np.concatenate([noise_of(use) for use in some])
-        scales[label] = min(largest_scale(fresh, each), largest_scale(in_fits, each))
-        if not is_normal(fresh, some[-1], each):
+        drawn, normal = laws.of(some[-1])
+        scales[label] = min(drawn, largest_scale(np.concatenate([noise_of(use) for use in some]), each))
+        if not normal:
             wrong.append(f"the noise of {label!r} is not Gaussian")
     noises = [
         (f"{use.label!r} (release {at + 1} of fit {k + 1})", noise_of(use))
@@ -264,7 +265,7 @@ def _scales(tapes: Sequence[Tape], error: float) -> tuple[dict[str, float], list
         for k, tape in enumerate(tapes)
         if any(is_gaussian(use.mechanism) for use in tape.released)
     ]
-    return scales, [*wrong, *related_noises(noises, error / 8), *related_noises(whole, error / 8)]
+    return scales, [*wrong, *related_noises(noises, error / 4), *related_noises(whole, error / 4)]
 
 
 def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:

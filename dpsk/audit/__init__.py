@@ -1,1 +1,0 @@
-"""Audits: attacks on a whole fit, and the epsilon that they prove."""
