@@ -22,11 +22,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from dpsk import Categories
-from dpsk.audit.claims import Claim
-from dpsk.audit.compare_models import compare_models
-from dpsk.audit.neighbouring import Data, Pair, made_data
-from dpsk.audit.run_audit import audit
+from dpsk import Categories, audit
+from dpsk.audits.claims import Claim
+from dpsk.audits.compare_models import compare_models
+from dpsk.audits.neighbouring import Data, Pair, made_data
 from dpsk.testing import check_twins, extreme_rows
 
 from ..experiment import write
