@@ -30,6 +30,7 @@ from dpsk.privacy.discovery import Discovery
 from dpsk.privacy.ledger import Ledger
 from dpsk.queries import GradientSum
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # few rows: a fit says that it is hopeless
 ERROR = 1e-3
 N = 100
 
