@@ -75,7 +75,7 @@ CLOSE = {  # how much of a claim of epsilon 1 is found
         lambda: OutputPerturbationLogisticRegression(1.0, 1e-6, adjacency="replace", fit_intercept=False),
         0.9,
     ),
-    "adaptive": (lambda: DPAGDLogisticRegression(1.0, 1e-6, adjacency="replace"), 0.1),
+    "adaptive": (lambda: DPAGDLogisticRegression(1.0, 1e-6, adjacency="replace"), 0.03),  # many weak coins: more draws tell more
 }
 
 
@@ -237,6 +237,20 @@ def test_a_threshold_of_discovery_that_is_too_low_is_caught(monkeypatch):
     monkeypatch.setattr(Discovery, "threshold", lambda self, one, sigma: right(self, one, sigma) - 2 * sigma)
     found, _ = audited(tabular, two)
     assert any("a value that one unit alone has shows" in leak for leak in found.leaks)
+
+
+@pytest.mark.slow
+def test_a_discovery_of_other_names_is_not_read():
+    frame = pd.DataFrame({"job": np.where(np.arange(N) % 3, "nurse", "cook")})
+    other = frame.copy()
+    other.loc[3, "job"] = "a new one"
+    two = Pair("a job", Data(frame, np.arange(N) % 2), Data(other, np.arange(N) % 2), 2)
+
+    def fit(data):
+        return DPTabularClassifier(1.0, 1e-6).fit(data.X, data.y)
+
+    (reason,) = read_transcripts(fit, [two], Claim(1.0, 1e-6), error=ERROR, seconds=1.0)
+    assert "values were discovered" in reason
 
 
 def counted(model, data):

@@ -110,7 +110,7 @@ class Tape:
             return value
         return then.value
 
-    def bits_are_the_same(self) -> bool:
+    def repeats_noise(self) -> bool:
         """Return whether the noisy values are those of the earlier tape, as they are under the same random bits."""
         if self.earlier is None or self.parted or len(self.released) != len(self.earlier.released):
             return False

@@ -76,6 +76,9 @@ def read_transcripts(
     it is for the pair that told most.
     """
     laws, begun, unread, best = Laws(error / 4), time.monotonic(), dict[str, int](), None
+    if pairs and not _repeats(fit, pairs[0].one):
+        yield "the fit draws random numbers that no stream of bits decides, so it cannot be run again with the same ones"
+        return
     for k, pair in enumerate(pairs):
         now = time.monotonic()
         share = max(0.0, begun + seconds / 2 - now) / (len(pairs) - k)
@@ -115,6 +118,13 @@ def _run(
     return tape, seen, result
 
 
+def _repeats(fit: Fit, data: Data) -> bool:
+    """Return whether a second run on the same data, under the same bits, shows the same."""
+    one, seen, _ = _run(fit, data, 1)
+    again, seen_again, _ = _run(fit, data, 1, one)
+    return again.repeats_noise() and not list(differences("", [seen], [seen_again]))
+
+
 def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
     one, seen, result = _run(fit, pair.one, stream)
     raised = seen.parts["exception"].kind
@@ -144,6 +154,9 @@ def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> 
         return
     if len(one.released) != len(other.released):
         yield f"one fit makes {len(one.released)} releases and the other {len(other.released)}, after the same ones"
+        return
+    if not other.repeats_noise():
+        yield "after the same noisy values the two fits draw other random bits"
         return
     for difference in differences("", [seen], [seen_other]):
         yield f"although all noisy values are the same, {difference}"
