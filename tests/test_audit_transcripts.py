@@ -75,7 +75,7 @@ CLOSE = {  # how much of a claim of epsilon 1 is found
         lambda: OutputPerturbationLogisticRegression(1.0, 1e-6, adjacency="replace", fit_intercept=False),
         0.9,
     ),
-    "adaptive": (lambda: DPAGDLogisticRegression(1.0, 1e-6, adjacency="replace"), 0.03),  # many weak coins: more draws tell more
+    "adaptive": (lambda: DPAGDLogisticRegression(1.0, 1e-6, adjacency="replace"), 0.03),  # weak coins
 }
 
 
