@@ -57,6 +57,8 @@ ALL = (
     Experiment("tabular_discovery", "tabular_discovery", "how often a category of one row appears in a model", jobs=1),
     Experiment("persons", "persons", "persons with several rows, beside naive ways", ("persons.md",), 5, jobs=1),
     Experiment("rare_classes", "rare_classes", "2 to 10 % positives: balanced class weights", repeats=10, jobs=1),
+    timed("audits", "audits of every estimator: how much of the claimed epsilon three attackers prove"),
+    timed("audit_power", "planted faults, and how long audits need to find them"),
     Experiment(
         "evaluation", "evaluation", "private_evaluation: how often intervals hold, and how precise numbers are",
         repeats=60, jobs=1,
