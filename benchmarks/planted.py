@@ -15,14 +15,13 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dpsk import DPGradientDescentClassifier, DPLogisticRegression
+from dpsk import DPLogisticRegression
 
 from .inside import (
     Discovery,
     GradientSum,
     Ledger,
     SeededBits,
-    SystemBits,
     additive,
     amplification,
     randomness,
@@ -83,10 +82,7 @@ def repeated_noise() -> Iterator[None]:
 
     def repeated(sigma: int, n: int, bits: Any) -> Any:
         earlier = drawn.setdefault(bits, {}).setdefault(n, [])
-        if len(earlier) != 1:
-            noise = draw(sigma, n, bits)
-        else:
-            noise = np.rint(earlier[0] * sigma).astype(np.int64)
+        noise = draw(sigma, n, bits) if len(earlier) != 1 else np.rint(earlier[0] * sigma).astype(np.int64)
         earlier.append(noise / sigma)
         return noise
 
@@ -134,9 +130,7 @@ def one_seed() -> Iterator[None]:
 def amplified_twice() -> Iterator[None]:
     """Price batches as if they were drawn at the square of their rate."""
     right, caches = amplification.poisson_rdp, (amplification._batch_rdp, sampled._planned_currency)
-    wrong = patch.object(
-        amplification, "poisson_rdp", lambda order, rate, curve: right(order, rate * rate, curve)
-    )
+    wrong = patch.object(amplification, "poisson_rdp", lambda order, rate, curve: right(order, rate * rate, curve))
     for cache in caches:
         cache.cache_clear()
     try:
@@ -151,9 +145,7 @@ def amplified_twice() -> Iterator[None]:
 def low_threshold() -> Iterator[None]:
     """Show categories two standard deviations below the threshold."""
     right = Discovery.threshold
-    with patch.object(
-        Discovery, "threshold", lambda self, one, sigma: right(self, one, sigma) - 2 * sigma
-    ):
+    with patch.object(Discovery, "threshold", lambda self, one, sigma: right(self, one, sigma) - 2 * sigma):
         yield
 
 

@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,6 @@ from dpsk import (
     DPSGDClassifier,
     DPTabularClassifier,
     OutputPerturbationLogisticRegression,
-    audit,
 )
 
 from .. import planted
@@ -105,7 +103,10 @@ def measure(folder: Path | None, name: str, attack: str) -> list[object]:
                 break
         honest = audited(fault, attack, given, False)
     numbers = result.epsilon, result.fits, given, f"{result.seconds:.1f}", f"{worked:.1f}"
-    described = "" if result.strongest is None else result.strongest.pair, *[*result.leaks[:1], *result.notes[:1], ""][:1]
+    described = (
+        "" if result.strongest is None else result.strongest.pair,
+        *[*result.leaks[:1], *result.notes[:1], ""][:1],
+    )
     about = fault.claimed(attack), fault.neighbours, result.refuted
     return [*about, *numbers, honest.refuted, honest.epsilon, *described]
 
@@ -121,7 +122,18 @@ def keys(repeats: None) -> list[tuple[str, str]]:
     return list(product(FAULTS, (TRANSCRIPT, MODEL)))
 
 
-HEADER = ["fault", "attack", "claim", "caught", "fits", "seconds", "processor seconds", "bound", "bound without", "seen"]
+HEADER = [
+    "fault",
+    "attack",
+    "claim",
+    "caught",
+    "fits",
+    "seconds",
+    "processor seconds",
+    "bound",
+    "bound without",
+    "seen",
+]
 
 
 def report() -> None:
