@@ -274,7 +274,7 @@ def test_no_guard_is_an_assert(path):
 def test_randomness_comes_from_one_module(path):
     source = path.read_text()
     sources = [name for name in ("urandom", "np.random", "numpy.random", "import random", "secrets") if name in source]
-    assert not sources or relative(path) == "mechanisms/randomness.py" or room_of(path) == "testing"
+    assert not sources or relative(path) == "mechanisms/randomness.py" or room_of(path) in ("testing", "audits")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=relative)
@@ -304,7 +304,8 @@ def functions(path):
 @pytest.mark.parametrize("path", MODULES, ids=relative)
 def test_functions_stay_short_and_simple(path):
     for function in functions(path):
-        lines = function.end_lineno - function.lineno + 1
+        told = function.body[0] if ast.get_docstring(function) else None
+        lines = function.end_lineno - function.lineno + 1 - (told.end_lineno - told.lineno + 1 if told else 0)
         assert lines <= 60, f"{function.name} has {lines} lines"
         assert complexity(function) <= 15, f"{function.name} has a complexity of {complexity(function)}"
 

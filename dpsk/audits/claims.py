@@ -48,10 +48,6 @@ class Claim:
     def of(cls, spent: Any) -> Claim:
         """Return the promise of a report of dpsk, or of anything that has an ``epsilon`` and perhaps a ``delta``."""
         if isinstance(spent, PrivacySpent):
-            if not spent.private:
-                raise ValueError(
-                    "nothing is promised of a fit with a seed or without noise, so there is nothing to audit"
-                )
             return cls(spent.epsilon, spent.delta, spent.currency, spent.limit)
         return cls(float(spent.epsilon), float(getattr(spent, "delta", 0.0) or 0.0))
 

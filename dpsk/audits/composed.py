@@ -27,7 +27,7 @@ _OF_TRANSFORM = 1e-11  # a bound on what rounding adds to a delta
 
 @dataclass(frozen=True)
 class Batches:
-    """So many batches that hold a unit with probability ``rate``, and then release it ``mu`` standard deviations off."""
+    """So many batches that hold a unit with probability ``rate``, and then are ``mu`` standard deviations off."""
 
     mu: float
     rate: float
@@ -106,8 +106,8 @@ def gaussian_profile(mu: float, epsilon: Floats) -> Floats:
     if mu <= 0:
         return np.zeros_like(epsilon)
     with np.errstate(over="ignore", invalid="ignore"):
-        delta = ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(epsilon, 700)) * ndtr(-mu / 2 - epsilon / mu)
-    return np.maximum(delta, 0.0)
+        delta: Floats = ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(epsilon, 700)) * ndtr(-mu / 2 - epsilon / mu)
+    return np.asarray(np.maximum(delta, 0.0), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def _gaussian_loss(mu: float) -> _Loss:
 
 
 def _of_batch(mu: float, rate: float, sign: int) -> _Loss:
-    """Return the loss of a batch: a normal number that is ``mu`` off with probability ``rate``, against one that is not."""
+    """Return the loss of a batch: a normal number, ``mu`` off with probability ``rate``, against one that never is."""
     x = np.linspace(-_TAILS, _TAILS + mu, 4 * _FINE + 1)
     loss = np.logaddexp(math.log1p(-rate), math.log(rate) + mu * x - mu * mu / 2)
     if sign > 0:

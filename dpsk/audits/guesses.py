@@ -28,8 +28,8 @@ class Guesses:
     ----------------
     (docs/guarantees.md, 17.8)
     A mechanism that is (epsilon, delta)-DP, if the version of one unit changes, reaches ``right`` with at most
-    :meth:`probability`, and some mechanism with exactly that. Only delta = 0 is so simple in the paper; its bound for
-    other deltas is larger.
+    :meth:`probability`, and some mechanism with exactly that. The formula of the paper for delta > 0 is larger
+    wherever an audit refutes.
     """
 
     right: int

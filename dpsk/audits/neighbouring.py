@@ -106,7 +106,7 @@ def pairs_of(
     if len(y) != columns.rows or len(y) < 2:
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
-    make, rows = _Makers(X, y, groups, target), _rows(y, columns, target)
+    make, rows = _Makers(X, y, groups, target), _telling_rows(y, columns, target)
     quiet = _quiet(make, rows, many=made)
     found = [] if quiet is None else list(_found(quiet, _few(rows), adjacency, takes_weights))
     found += _found(make, rows, adjacency, takes_weights)
@@ -212,7 +212,7 @@ def _target(y: Any, groups: Any, classes: Any) -> _Target:
     )
 
 
-def _rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
+def _telling_rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     """Return rows with the label of the target that tell the most against, or to, a model of the other rows."""
     wrong = target.label if target.flipped is None else target.flipped
     columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))

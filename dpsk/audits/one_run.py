@@ -71,9 +71,9 @@ def one_run(
         What the fit promises for so many rows.
     groups : array-like of shape (n_samples,), or None
         Whose row it is. Canaries are then persons with as many rows as the largest one, up to 10.
-    adjacency : {"zero-out", "replace"}
+    adjacency : {"zero-out", "add-remove", "replace"}
         The kind of neighbours of the claim. A coin replaces a unit by another one: that is one step under "replace",
-        and two under "zero-out", where one unit leaves and another one comes.
+        and two under the others, where one unit leaves and another one comes.
     error : float
         The probability that the epsilon is too high.
     seconds : float
@@ -98,7 +98,7 @@ def one_run(
     if timed:
         runs = _affordable(fit, canaries, runs, seconds, rng)
     seen = [_run(fit, canaries, rng) for _ in range(runs)]
-    size = 2 if adjacency == "zero-out" else 1
+    size = 1 if adjacency == "replace" else 2
     pair = f"{m} {'rows' if groups is None else 'persons'}, each with one of two labels"
     found = _finding(claim, size, seen, error, pair)
     return replace(found, fits=runs + timed, seconds=time.monotonic() - started)
@@ -120,8 +120,8 @@ def _finding(claim: Claim, size: int, seen: list[Run], error: float, pair: str) 
 
 
 def _require(adjacency: str, runs: int, m: int) -> None:
-    if adjacency not in ("zero-out", "replace"):
-        raise ValueError(f"adjacency={adjacency!r} must be 'zero-out' or 'replace'")
+    if adjacency not in ("zero-out", "add-remove", "replace"):
+        raise ValueError(f"adjacency={adjacency!r} must be 'zero-out', 'add-remove' or 'replace'")
     if runs < 1:
         raise ValueError(f"runs={runs!r} must be at least 1")
     if m < _LEAST_CANARIES:
@@ -145,8 +145,7 @@ def _proved(claim: Claim, size: int, seen: list[Run], error: float) -> tuple[flo
     proved = claim.least_epsilon(profile, size, joint.allows)
     if not isinstance(claim.currency, PureDP | None) and joint.add():
         proved = claim.least_epsilon(profile, size, joint.allows)
-    bare = Claim(claim.epsilon, claim.delta)  # at one Renyi order, nothing spent is an epsilon above 0
-    return max(proved, bare.least_epsilon(profile, size)), claim.refuted_by(profile, size, joint.allows), guesses[best]
+    return proved, claim.refuted_by(profile, size, joint.allows), guesses[best]
 
 
 def _estimate(seen: list[Run], delta: float, size: int) -> float | None:

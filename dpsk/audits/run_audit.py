@@ -50,9 +50,9 @@ def audit(
     A true promise survives every audit, but for a chance of 1 - ``confidence``. An audit that finds nothing proves
     nothing: it shows only that these attacks do not break the promise.
 
-    Three attackers are tried. One sees the whole transcript of a fit of dpsk, noisy and un-noised values. One sees final
-    models, of many fits on two data sets that differ in one row (or person). One sees a single model, whose training
-    data have many rows that were put there by coins.
+    There are three attackers. One sees the whole transcript of a fit of dpsk, noisy and un-noised values. One sees
+    final models, of many fits on two data sets that differ in one row (or person). One sees a single model, whose
+    training data have many rows that were put there by coins.
 
     The result tells about the rows it was made with, because it is computed from them without noise. Use made or public
     data, or keep the result as secret as the data.
@@ -113,8 +113,10 @@ def audit(
     ours = isinstance(spent, PrivacySpent)
     takes_weights = has_fit_parameter(estimator, "sample_weight") if target.is_estimator else False
     plan = _plan(attacks, ours=ours, dear=cost * _DEAR > seconds)
-    given = (None, None) if described == _MADE else (X, y)
-    pairs = pairs_of(*given, groups, adjacency=neighbours, takes_weights=takes_weights)
+    made = described == _MADE
+    pairs = pairs_of(
+        None if made else X, None if made else y, groups, adjacency=neighbours, takes_weights=takes_weights
+    )
     error, each = (1 - confidence) / len(plan), (seconds - cost) / len(plan)
     findings, notes = list[Finding](), list[str]()
     for attack in plan:
@@ -216,12 +218,14 @@ def _claim(given: Any, spent: Any, estimator: Any) -> Claim:
         return Claim(float(given[0]), float(given[1]))
     if given is not None:
         return Claim.of(given)
+    if isinstance(spent, PrivacySpent) and not spent.private:
+        raise ValueError("nothing is promised of a fit with a seed or without noise, so there is nothing to audit")
     if spent is not None:
         return Claim.of(spent)
     parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
     if "epsilon" not in parameters:
         raise ValueError(
-            f"claim=None, but {type(estimator).__name__} has neither a report (privacy_spent_) nor a parameter epsilon: "
+            f"claim=None, but {type(estimator).__name__} has no report, privacy_spent_, and no parameter epsilon: "
             "say what is promised, claim=(epsilon, delta)"
         )
     return Claim(float(parameters["epsilon"]), float(parameters.get("delta") or 0.0))

@@ -279,11 +279,11 @@ def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:
             parts.append(([use for use, _ in some], [other for _, other in some]))
     parts.sort(key=lambda some: -max(map(_reach, *some)))  # as many as there is time for, the most telling ones first
     until, coins = time.monotonic() + seconds, list[Coin]()
-    for k, some in enumerate(parts):
+    for k, both in enumerate(parts):
         left = until - time.monotonic()
         if k and left <= 0:
             break
-        coins.append(coin_of(*some, error=error / len(parts), seconds=left / (len(parts) - k)))
+        coins.append(coin_of(*both, error=error / len(parts), seconds=left / (len(parts) - k)))
     return coins
 
 
