@@ -96,7 +96,7 @@ def test_random_batches_are_read():
 
 
 def sampled():
-    return DPSGDClassifier(1.0, 1e-6, steps=100, sampling_rate=0.1)
+    return DPSGDClassifier(1.0, 1e-6, steps=100, sampling_rate=0.1, weight_bound=1.0)
 
 
 FAULTS = {
