@@ -85,6 +85,7 @@ ALL = (
     timed("tabular_scale", "raw tables: time and memory by rows, beside boosted trees"),
     timed("predictions", "time of predictions beside one matrix product"),
     timed("exports", "exported models: labels, probabilities, time and size beside dpsk"),
+    timed("audit_others", "audits of other libraries' private estimators beside those of dpsk"),
     timed("primitives", "the cost of every primitive"),
     timed("ledger", "the time of a spend"),
     timed("scale", "memory and time on rows in a file", "scale.md", "scale.png"),

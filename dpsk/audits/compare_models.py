@@ -19,11 +19,11 @@ from .witness import Witness
 Progress: TypeAlias = Callable[[float, str], object]
 """It is told which share of the time has passed, and what is being done."""
 
-_FULL, _LATE = 0.9, 1.12
+_FULL, _LATE = 0.93, 1.08
 """Fits are planned for this share of the time, and the last bound is from before that one."""
 
-_LOOKS = ((1 / 16, 0.05), (1 / 4, 0.1), (0.6, 0.15), (1.0, 0.7))
-"""After which shares of the fits there are bounds, and which shares of the error probability they get."""
+_LOOKS = ((1 / 16, 0.05), (1 / 4, 0.1), (0.45, 0.1), (0.67, 0.15), (1.0, 0.3), (1.5, 0.3))
+"""After which shares of the planned fits there are bounds, and which shares of the error probability they get."""
 
 _FEWEST, _FEW = 12, 20
 _COUNTING = 2e-4
@@ -101,18 +101,18 @@ class _Count:
     def finding(self, room: float) -> Finding:
         """Fit for so many seconds."""
         tally = Tally(self.witness)
-        profiles, leaks, done = list[Profile](), tuple[str, ...](), 0
+        profiles, leaks, done, last, refuted = list[Profile](), tuple[str, ...](), 0, self.error, False
         end = self.fits.passed + room * _LATE
         for number, error in self._looks(room):
-            if not self.fits.more(self.pair, tally.add, number - done, end):
+            in_vain = done and self.fits.passed + 2 * (number - done) * self.fits.each > end
+            if in_vain or not self.fits.more(self.pair, tally.add, number - done, end):
                 break
-            done = number
+            done, last = number, error
             profiles += [coin.delta for _, coin in tally.coins(number, error)]
-            leaks = tuple(tally.leaks(self.claim, self.pair.size, number, error))
-            if self.claim.refuted_by(highest(profiles), self.pair.size):
+            if refuted := self.claim.refuted_by(highest(profiles), self.pair.size):
+                leaks = tuple(tally.leaks(self.claim, self.pair.size, number, error))
                 break
         epsilon = self.claim.least_epsilon(highest(profiles), self.pair.size) if profiles else 0.0
-        refuted = bool(profiles) and self.claim.refuted_by(highest(profiles), self.pair.size)
         return Finding(
             attack="model",
             pair=self.pair.name,
@@ -121,23 +121,25 @@ class _Count:
             fits=self.fits.fits,
             seconds=self.fits.passed,
             seen=self._seen(done),
-            estimate=self._estimate(tally, done),
-            leaks=leaks if refuted else (),
+            estimate=self._estimate(tally, done, last),
+            leaks=leaks,
         )
 
     def _looks(self, room: float) -> list[tuple[int, float]]:
         """Return how many fits on each data set there are at each look, fixed before the first, and its error."""
-        all_fits = max(1, int(_FULL * room / (2 * (self.fits.each + _COUNTING))))
-        looks = [(int(share * all_fits), of_error * self.error) for share, of_error in _LOOKS]
-        early = [(number, error) for number, error in looks[:-1] if number >= _FEWEST]
-        return [*early, (all_fits, self.error - sum(error for _, error in early))]
+        planned = max(1, int(_FULL * room / (2 * (self.fits.each + _COUNTING))))
+        looks = [(max(1, int(share * planned)), of_error * self.error) for share, of_error in _LOOKS]
+        enough = [one for one in looks if one[0] >= _FEWEST] or [(planned, 0.0)]
+        first = enough[0][0], self.error - sum(error for _, error in enough[1:])
+        return [first, *enough[1:]]
 
-    def _estimate(self, tally: Tally, fits: int) -> float | None:
+    def _estimate(self, tally: Tally, fits: int, error: float) -> float | None:
+        """Return the larger estimate of two scores, where they look Gaussian."""
         found = []
         for plain in (True, False):
             ones, others = tally.scores(fits, plain)
             if looks_gaussian(ones, others):
-                profile = gaussian_profile(least_distance(ones, others, self.error / 2))
+                profile = gaussian_profile(least_distance(ones, others, error / 2))
                 found.append(self.claim.least_epsilon(profile, self.pair.size))
         return max(found, default=None)
 

@@ -60,13 +60,13 @@ class _Target:
     flipped: Any | None
 
 
-def made_data() -> tuple[Floats, Any]:
-    """Return 24 rows with two columns of entries in [-1, 1], and labels 0 and 1 that follow the first column."""
-    rng = np.random.default_rng(20231210)
-    y = np.tile([0, 1], 12)
-    X = rng.uniform(-0.6, 0.6, (24, 2))
-    X[:, 0] += np.where(y == 1, 0.4, -0.4)
-    return X, y
+def made_data(columns: int = 2) -> tuple[Floats, Any]:
+    """Return 24 rows with some columns of entries in [-1, 1], and labels 0 and 1 that follow the first column."""
+    places = np.arange(1, 25)
+    y = places % 2 == 0
+    X = 1.2 * (np.multiply.outer(places, np.sqrt(np.arange(columns) + 0.5)) % 1) - 0.6
+    X[:, 0] += np.where(y, 0.4, -0.4)
+    return X, y.astype(np.int64)
 
 
 def pairs_of(
@@ -77,6 +77,7 @@ def pairs_of(
     adjacency: str,
     takes_weights: bool,
     classes: Any = None,
+    many: bool = False,
 ) -> list[Pair]:
     """Return the worst neighbours that are known for fits on these data, the most telling ones first.
 
@@ -95,6 +96,8 @@ def pairs_of(
         Whether ``fit`` takes ``sample_weight``: then a unit of weight 0 is one that is left out.
     classes : array-like or None
         The labels that may occur, where the fit knows them beforehand; those in ``y`` by default.
+    many : bool
+        Whether made data have many rows where all but one are zeros: a penalty then leaves more of what the row does.
     """
     if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE):
         raise ValueError(f"adjacency={adjacency!r} must be one of {REPLACE!r}, {ZERO_OUT!r}, {ADD_REMOVE!r}")
@@ -106,8 +109,8 @@ def pairs_of(
     if len(y) != columns.rows or len(y) < 2:
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
-    make, rows = _Makers(X, y, groups, target), _telling_rows(y, columns, target)
-    quiet = _quiet(make, rows, many=made)
+    make, rows = _Makers(X, y, groups, target), _contents(y, columns, target)
+    quiet = _quiet(make, rows, many=many and made)
     found = [] if quiet is None else list(_found(quiet, _few(rows), adjacency, takes_weights))
     found += _found(make, rows, adjacency, takes_weights)
     probed = [row.entries for name, row in rows.items() if name != "largest"]
@@ -136,7 +139,7 @@ def _few(rows: Mapping[str, _Row]) -> dict[str, _Row]:
 def _quiet(make: _Makers, rows: Mapping[str, _Row], *, many: bool) -> _Makers | None:
     """Return the same where all other rows are zeros, so that the changed rows decide a model alone.
 
-    Made data get ``many`` rows: a penalty then leaves more of what the unit does. None for columns without numbers.
+    None for columns without numbers.
     """
     if "zeros" not in rows:
         return None
@@ -212,7 +215,7 @@ def _target(y: Any, groups: Any, classes: Any) -> _Target:
     )
 
 
-def _telling_rows(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
+def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     """Return rows with the label of the target that tell the most against, or to, a model of the other rows."""
     wrong = target.label if target.flipped is None else target.flipped
     columns = columns.beside(int(np.flatnonzero(~np.isin(np.arange(len(y)), target.places))[0]))

@@ -69,6 +69,7 @@ class Pilot:
         return self.witnesses[place].separation / self.pairs[place].size if place in self.witnesses else -math.inf
 
     def _seems_broken(self, place: int, claim: Claim) -> bool:
-        least = self.witnesses[place].separation / 2  # what the best of few fits and many scores shows is too much
+        seen, chance = self.witnesses[place].separation, 8 / math.sqrt(self._done(place))
+        least = max(0.0, min(seen / 2, seen - chance))  # what the best of few fits and many scores shows is too much
         coin = Coin(float(ndtr(least / 2)), float(ndtr(-least / 2)))
         return claim.refuted_by(coin.delta, self.pairs[place].size)

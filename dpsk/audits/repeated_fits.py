@@ -98,10 +98,10 @@ class RepeatedFits:
             began = self.passed
             for side, found in zip(sides, self._run(pair, sides, workers), strict=True):
                 take(side, found)
-            self._note(len(sides), self.passed - began)
+            self._timed(len(sides), self.passed - began)
         return True
 
-    def _note(self, fits: int, seconds: float) -> None:
+    def _timed(self, fits: int, seconds: float) -> None:
         """Learn from a batch how long fits take, and how many there should be in the next one."""
         latest = seconds / fits
         if fits > self._largest:  # to start a batch takes time, too, and the first ones load modules

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,8 +26,8 @@ from .one_run import one_run
 from .transcripts import read_transcripts, spent_by
 
 ATTACKS = ("transcript", "model", "one run")
-_MADE = "made data"
 ADJACENCIES = ("zero-out", "replace", "add-remove")
+_COLUMNS = 512  # of made data for one run, where each canary needs a direction of its own
 _DEAR = 100.0  # a fit that fits into the time fewer times than this is too dear to be repeated
 
 
@@ -100,37 +100,29 @@ def audit(
         raise ValueError("X and y have to be given together, or neither of them")
     if groups is not None and X is None:
         raise ValueError("groups say whose rows those of X are: give X and y too")
-    described = _MADE if X is None else "the data given"
-    if X is None:
-        X, y = made_data()
-    arguments = {} if groups is None else {"groups": np.asarray(groups)}
+    rows, labels = made_data() if X is None else (X, y)
     fitted = time.monotonic()
-    result = _first_fit(target, Data(X, y, arguments))
+    spent = spent_by(_first_fit(target, Data(rows, labels, {} if groups is None else {"groups": np.asarray(groups)})))
     cost = time.monotonic() - fitted
-    spent = spent_by(result)
     promised = _claim(claim, spent, estimator)
     neighbours = adjacency or getattr(spent, "adjacency", None) or "add-remove"
-    ours = isinstance(spent, PrivacySpent)
-    takes_weights = has_fit_parameter(estimator, "sample_weight") if target.is_estimator else False
-    plan = _plan(attacks, ours=ours, dear=cost * _DEAR > seconds)
-    made = described == _MADE
-    pairs = pairs_of(
-        None if made else X, None if made else y, groups, adjacency=neighbours, takes_weights=takes_weights
-    )
-    error, each = (1 - confidence) / len(plan), (seconds - cost) / len(plan)
+    plan = _plan(attacks, ours=isinstance(spent, PrivacySpent), dear=cost * _DEAR > seconds)
+    each: dict[str, Any] = {"error": (1 - confidence) / len(plan), "seconds": max(0.0, seconds - cost) / len(plan)}
+    weights = target.is_estimator and has_fit_parameter(estimator, "sample_weight")
+    neighbouring = partial(pairs_of, X, y, groups, adjacency=neighbours, takes_weights=weights)
     findings, notes = list[Finding](), list[str]()
     for attack in plan:
+        found: Iterable[Finding | str]
         if attack == "transcript":
-            found: Iterator[Any] = read_transcripts(target.fit, pairs, promised, error=error, seconds=each)
+            found = read_transcripts(target.fit, neighbouring(many=True), promised, **each)
         elif attack == "model":
-            real = [pair for pair in pairs if not pair.leaving]
-            found = iter(compare_models(target.fit, real, promised, seconds=each, error=error, n_jobs=n_jobs))
+            real = [pair for pair in neighbouring() if not pair.leaving]
+            found = compare_models(target.fit, real, promised, n_jobs=n_jobs, **each)
         else:
-            found = iter(
-                [one_run(target.fit, X, y, promised, groups=groups, adjacency=neighbours, error=error, seconds=each)]
-            )
+            like = made_data(_COLUMNS) if X is None else (X, y)
+            found = _by_one_run(target, *like, promised, groups=groups, adjacency=neighbours, **each)
         for one in found:
-            (notes if isinstance(one, str) else findings).append(one)
+            (notes if isinstance(one, str) else findings).append(one)  # type: ignore[arg-type]
             if verbose:
                 _tell(one, promised)
     return AuditResult(
@@ -141,9 +133,16 @@ def audit(
         unit=getattr(spent, "unit", "row" if groups is None else "person"),
         adjacency=neighbours,
         seconds=time.monotonic() - begun,
-        data=described,
+        data="made data" if X is None else "the data given",
         notes=tuple(notes),
     )
+
+
+def _by_one_run(target: _Target, X: Any, y: Any, claim: Claim, **how: Any) -> list[Finding | str]:
+    try:
+        return [one_run(target.fit, X, y, claim, **how)]
+    except ValueError as reason:  # no columns of numbers, for instance
+        return [f"one run: {reason}"]
 
 
 def _require(seconds: float, confidence: float, attacks: Sequence[str] | None, adjacency: str | None) -> None:

@@ -69,7 +69,7 @@ class Witness:
     def learned(cls, ones: Sequence[Released], others: Sequence[Released]) -> Witness:
         """Learn from what fits on both data sets have released."""
         columns = _common(ones, others)
-        rows = _rows([*ones, *others], columns)
+        rows = _matrix([*ones, *others], columns)
         of_one = np.arange(len(rows)) < len(ones)
         found = dict.fromkeys(_CANDIDATES, 0.0)
         for candidate in _CANDIDATES if rows.shape[1] else ():
@@ -87,11 +87,11 @@ class Witness:
 
     def scores(self, found: Sequence[Released]) -> Floats:
         """Return the score of each release."""
-        return self.direction(_rows(found, self.columns))
+        return self.direction(_matrix(found, self.columns))
 
     def both_scores(self, found: Sequence[Released]) -> Floats:
         """Return the score of each release, and the one that is linear in its numbers, as two columns."""
-        rows = _rows(found, self.columns)
+        rows = _matrix(found, self.columns)
         return np.column_stack([self.direction(rows), self.plain(rows)])
 
 
@@ -118,7 +118,7 @@ def _common(ones: Sequence[Released], others: Sequence[Released]) -> Columns:
     return tuple(sorted(set.intersection(*sizes))) if sizes else ()
 
 
-def _rows(found: Sequence[Released], columns: Columns) -> Floats:
+def _matrix(found: Sequence[Released], columns: Columns) -> Floats:
     """Return a row of numbers for each release: entries, and logarithms of their sizes; 0 for what is missing."""
     width = sum(size for _, size in columns)
     rows = np.full((len(found), width), np.nan)
