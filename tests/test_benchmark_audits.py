@@ -45,7 +45,7 @@ def test_each_case_can_be_audited_at_its_claim(name, monkeypatch):
 
 
 def test_a_model_and_a_single_run_are_attacked(monkeypatch):
-    monkeypatch.setattr(audits, "SECONDS", dict.fromkeys(audits.SECONDS, {8.0: 0.2}))
+    monkeypatch.setattr(audits, "SECONDS", {key: {8.0: 0.2} for key in audits.SECONDS})
     for attack, neighbours in ((audits.MODEL, "zero-out"), (audits.ONE_RUN, "replace")):
         found = audits.measure(None, "OutputPerturbationLogisticRegression", neighbours, 8.0, attack)
         row = dict(zip(audits.FIELDS, found, strict=True))
