@@ -188,19 +188,32 @@ def warning() -> Planted:
 
 
 @contextmanager
-def sure_of_the_share() -> Iterator[None]:
-    """Mix the share of label 1 among the rows into probabilities; the share itself is no attribute."""
+def _predicting(change: Callable[[Any, Any, float], Any]) -> Iterator[None]:
+    """Change predicted probabilities by the exact share of label 1 among the rows, which is no attribute."""
     shares, honest = WeakKeyDictionary[Any, float](), DPLogisticRegression.predict_proba
 
-    def mixed(self: Any, X: Any) -> Any:
-        share = shares.get(self, 0.5)
-        return 0.99 * honest(self, X) + 0.01 * np.array([1 - share, share])
+    def predicted(self: Any, X: Any) -> Any:
+        return change(X, honest(self, X), shares[self]) if self in shares else honest(self, X)
 
     def keep(model: Any, X: Any, y: Any) -> None:
         shares[model] = float(np.mean(y))
 
-    with _after_fit(keep), patch.object(DPLogisticRegression, "predict_proba", mixed):
+    with _after_fit(keep), patch.object(DPLogisticRegression, "predict_proba", predicted):
         yield
+
+
+def share_of_the_unknown() -> Planted:
+    """Predict the exact share of label 1 for a row of zeros."""
+
+    def change(X: Any, probabilities: Any, share: float) -> Any:
+        return np.where(np.any(X != 0, axis=1)[:, None], probabilities, [1 - share, share])
+
+    return _predicting(change)
+
+
+def share_among_noise() -> Planted:
+    """Move noisy probabilities by a hundredth of the way to the exact share of label 1."""
+    return _predicting(lambda X, probabilities, share: 0.99 * probabilities + 0.01 * np.array([1 - share, share]))
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from textwrap import shorten
 
 import numpy as np
 
@@ -72,7 +73,8 @@ FAULTS = {
     "batches amplified twice": Fault(planted.amplified_twice, BATCHES, ZERO_OUT),
     "a threshold of discovery that is too low": Fault(planted.low_threshold, Case(DPTabularClassifier, data=raw)),
     "an exact count as an attribute": Fault(planted.counted, DEFAULT),
-    "an exact count in a probability": Fault(planted.sure_of_the_share, DEFAULT),
+    "an exact count as a probability": Fault(planted.share_of_the_unknown, DEFAULT),
+    "an exact count in noisy probabilities": Fault(planted.share_among_noise, DEFAULT),
     "an exception that a row decides": Fault(planted.refusing, DEFAULT),
     "a warning that a row decides": Fault(planted.warning, DEFAULT),
 }
@@ -103,12 +105,10 @@ def measure(folder: Path | None, name: str, attack: str) -> list[object]:
                 break
         honest = audited(fault, attack, min(given, HONEST), False)
     numbers = result.epsilon, result.fits, given, f"{result.seconds:.1f}", f"{worked:.1f}"
-    described = (
-        "" if result.strongest is None else result.strongest.pair,
-        *[*result.leaks[:1], *result.notes[:1], ""][:1],
-    )
+    pair = "" if result.strongest is None else result.strongest.pair
+    seen = shorten([*result.leaks, *result.notes, ""][0], 160)
     about = fault.claimed(attack), fault.neighbours, result.refuted
-    return [*about, *numbers, honest.refuted, honest.epsilon, *described]
+    return [*about, *numbers, honest.refuted, honest.epsilon, pair, seen]
 
 
 FIELDS = (
