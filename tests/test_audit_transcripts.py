@@ -24,6 +24,7 @@ from dpsk.audits.transcripts import read_transcripts
 
 ERROR = 1e-3
 N = 100
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # so few rows: fits say that they are hopeless
 
 
 def lone(label, entries=(1e3, 1e3)):

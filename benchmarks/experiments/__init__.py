@@ -57,8 +57,6 @@ ALL = (
     Experiment("tabular_discovery", "tabular_discovery", "how often a category of one row appears in a model", jobs=1),
     Experiment("persons", "persons", "persons with several rows, beside naive ways", ("persons.md",), 5, jobs=1),
     Experiment("rare_classes", "rare_classes", "2 to 10 % positives: balanced class weights", repeats=10, jobs=1),
-    timed("audits", "audits of every estimator: how much of the claimed epsilon three attackers prove"),
-    timed("audit_power", "planted faults, and how long audits need to find them"),
     Experiment(
         "evaluation", "evaluation", "private_evaluation: how often intervals hold, and how precise numbers are",
         repeats=60, jobs=1,
@@ -85,6 +83,8 @@ ALL = (
     timed("tabular_scale", "raw tables: time and memory by rows, beside boosted trees"),
     timed("predictions", "time of predictions beside one matrix product"),
     timed("exports", "exported models: labels, probabilities, time and size beside dpsk"),
+    timed("audits", "audits of every estimator: how much of the claimed epsilon three attackers prove"),
+    timed("audit_power", "planted faults, and how long audits need to find them"),
     timed("audit_others", "audits of other libraries' private estimators beside those of dpsk"),
     timed("primitives", "the cost of every primitive"),
     timed("ledger", "the time of a spend"),
