@@ -15,9 +15,15 @@ from unittest import mock
 
 import numpy as np
 
+<<<<<<< HEAD
 from dpsk.audits.claims import Claim
 from dpsk.audits.coins import Coin
 from dpsk.audits.neighbouring import made_data
+=======
+from dpsk.audits import Claim
+from dpsk.audits.compare_models import compare_models
+from dpsk.audits.neighbouring import Data, Pair, made_data
+>>>>>>> main
 from dpsk.data import ArrayRows, Compact, Door, PrivateData, Query, RowMap
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
@@ -77,6 +83,7 @@ from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 from dpsk.solvers.output_perturbation import strength
 from dpsk.solvers.second_order import Constants, SecondOrder
 from dpsk.solvers.sgd import SGD
+from dpsk.testing import extreme_rows
 
 CANDIDATES = AdaptiveGradient().candidates
 """How many steps DP-AGD chooses from."""

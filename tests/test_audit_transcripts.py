@@ -22,6 +22,7 @@ from dpsk.audits.claims import Claim
 from dpsk.audits.neighbouring import Data, Pair
 from dpsk.audits.transcripts import read_transcripts
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # few rows: a fit says that it is hopeless
 ERROR = 1e-3
 N = 100
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # so few rows: fits say that they are hopeless

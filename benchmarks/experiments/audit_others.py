@@ -22,13 +22,10 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from dpsk import Categories, audit
-from dpsk.audits.claims import Claim
-from dpsk.audits.compare_models import compare_models
-from dpsk.audits.neighbouring import Data, Pair, made_data
-from dpsk.testing import check_twins, extreme_rows
+from dpsk import Categories, audit, check_twins
 
 from ..experiment import write
+from ..inside import Claim, Data, Pair, compare_models, extreme_rows, made_data
 from ..table import Row, Rows, Table, markdown
 
 EPSILON, DELTA, CONFIDENCE, SECONDS, STREAMS = 1.0, 1e-5, 0.999, 20.0, 12

@@ -59,10 +59,10 @@ PURE = Case(OutputPerturbationLogisticRegression, delta=0.0, data=nothing, argum
 BATCHES = Case(DPSGDClassifier, data=nothing, arguments={"steps": 100, "sampling_rate": 0.1})
 FAULTS = {
     "noise of gradients halved": Fault(planted.halved_noise, DESCENT),
-    "noise of a minimum halved": Fault(planted.halved_noise, MINIMUM),
+    "noise of a minimum halved": Fault(planted.halved_noise, MINIMUM, claim_of_models=2.0),
     "noise of a minimum halved, delta = 0": Fault(planted.halved_noise_of_a_norm, PURE, claim_of_models=1.0),
     "noise of a score halved": Fault(planted.halved_noise_of_a_score, Case(scored, delta=0.0), claim_of_models=1.0),
-    "uniform noise instead of Gaussian": Fault(planted.uniform_noise, MINIMUM),
+    "uniform noise instead of Gaussian": Fault(planted.uniform_noise, MINIMUM, claim_of_models=2.0),
     "one noise for two releases of a fit": Fault(planted.repeated_noise, DEFAULT),
     "one seed for all fits": Fault(planted.one_seed, DEFAULT),
     "a forgotten clip": Fault(

@@ -47,7 +47,7 @@ class AuditResult:
 
     Formal guarantee
     ----------------
-    (docs/guarantees.md, 17.2)
+    (docs/guarantees.md, 17.10)
     With probability ``confidence`` or more, over the noise of all fits: if the promise is true, ``refuted`` is false,
     and every true promise of its kind has at least ``epsilon``, at the delta of the claim.
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -111,8 +112,8 @@ def pairs_of(
     target = _target(y, groups, classes)
     make, rows = _Makers(X, y, groups, target), _contents(y, columns, target)
     quiet = _quiet(make, rows, many=many and made)
-    found = [] if quiet is None else list(_found(quiet, _few(rows), adjacency, takes_weights))
-    found += _found(make, rows, adjacency, takes_weights)
+    some = [] if quiet is None else _found(quiet, _few(rows), adjacency, takes_weights)
+    found = [pair for both in zip_longest(_found(make, rows, adjacency, takes_weights), some) for pair in both if pair]
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
     return [replace(pair, probes=probes) for pair in found]
@@ -224,6 +225,7 @@ def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     if columns.has_numbers:
         entries |= {
             "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
+            "typical": ("an extreme row that looks like its class", columns.corner(-signs)),
             "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
             "half": ("one half as long as others", columns.filled(signs, 0.5 * columns.largest)),
             "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
@@ -236,7 +238,7 @@ def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     return {key: _Row(name, found, target.label) for key, (name, found) in entries.items() if found is not None}
 
 
-_WORST = ("aligned", "category", "huge", "largest", "missing", "copy")
+_WORST = ("huge", "aligned", "typical", "copy", "category", "largest", "missing")
 
 
 def _replacements(rows: Mapping[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:

@@ -95,15 +95,10 @@ def audit(
     """
     begun = time.monotonic()
     _require(seconds, confidence, attacks, adjacency)
+    _require_data(X, y, groups)
     target = _Target.of(estimator)
-    if (X is None) != (y is None):
-        raise ValueError("X and y have to be given together, or neither of them")
-    if groups is not None and X is None:
-        raise ValueError("groups say whose rows those of X are: give X and y too")
     rows, labels = made_data() if X is None else (X, y)
-    fitted = time.monotonic()
-    spent = spent_by(_first_fit(target, Data(rows, labels, {} if groups is None else {"groups": np.asarray(groups)})))
-    cost = time.monotonic() - fitted
+    spent, cost = _first_fit(target, rows, labels, groups)
     promised = _claim(claim, spent, estimator)
     neighbours = adjacency or getattr(spent, "adjacency", None) or "add-remove"
     plan = _plan(attacks, ours=isinstance(spent, PrivacySpent), dear=cost * _DEAR > seconds)
@@ -119,22 +114,18 @@ def audit(
             real = [pair for pair in neighbouring() if not pair.leaving]
             found = compare_models(target.fit, real, promised, n_jobs=n_jobs, **each)
         else:
-            like = made_data(_COLUMNS) if X is None else (X, y)
-            found = _by_one_run(target, *like, promised, groups=groups, adjacency=neighbours, **each)
+            if X is None:
+                rows, labels = made_data(_COLUMNS)
+            found = _by_one_run(target, rows, labels, promised, groups=groups, adjacency=neighbours, **each)
         for one in found:
-            (notes if isinstance(one, str) else findings).append(one)  # type: ignore[arg-type]
+            notes.append(one) if isinstance(one, str) else findings.append(one)
             if verbose:
                 _tell(one, promised)
+    unit = getattr(spent, "unit", "row" if groups is None else "person")
+    data = "made data" if X is None else "the data given"
+    took = time.monotonic() - begun
     return AuditResult(
-        claim=promised,
-        findings=tuple(findings),
-        confidence=confidence,
-        estimator=target.name,
-        unit=getattr(spent, "unit", "row" if groups is None else "person"),
-        adjacency=neighbours,
-        seconds=time.monotonic() - begun,
-        data="made data" if X is None else "the data given",
-        notes=tuple(notes),
+        promised, tuple(findings), confidence, target.name, unit, neighbours, took, data, notes=tuple(notes)
     )
 
 
@@ -154,6 +145,13 @@ def _require(seconds: float, confidence: float, attacks: Sequence[str] | None, a
         raise ValueError(f"adjacency={adjacency!r} must be None or one of {ADJACENCIES}")
     if attacks is not None and (isinstance(attacks, str) or not attacks or not set(attacks) <= set(ATTACKS)):
         raise ValueError(f"attacks={attacks!r} must be None or a list of some of {ATTACKS}")
+
+
+def _require_data(X: Any, y: Any, groups: Any) -> None:
+    if (X is None) != (y is None):
+        raise ValueError("X and y have to be given together, or neither of them")
+    if groups is not None and X is None:
+        raise ValueError("groups say whose rows those of X are: give X and y too")
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,10 +199,12 @@ def _without_ledgers(estimator: Any) -> Any:
     return estimator
 
 
-def _first_fit(target: _Target, data: Data) -> Any:
+def _first_fit(target: _Target, X: Any, y: Any, groups: Any) -> tuple[Any, float]:
+    """Return what a first fit has spent, and how long it took."""
+    begun, persons = time.monotonic(), {} if groups is None else {"groups": np.asarray(groups)}
     with warnings.catch_warnings(), as_in_a_new_process():
         warnings.simplefilter("ignore")
-        return target.fit(data)
+        return spent_by(target.fit(Data(X, y, persons))), time.monotonic() - begun
 
 
 def _claim(given: Any, spent: Any, estimator: Any) -> Claim:

@@ -1,0 +1,181 @@
+"""The entry of audits: what it takes, refuses, tries and returns. Each honest audit is wrong with probability 1e-3."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.preprocessing import FunctionTransformer
+
+import dpsk.audits.run_audit as entry
+from dpsk import (
+    AuditDisplay,
+    AuditResult,
+    DPLogisticRegression,
+    DPTabularClassifier,
+    PrivacyLedger,
+    audit,
+    make_pipeline,
+    private_score,
+)
+from dpsk.audits import Claim
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # few rows: a fit says that it is hopeless
+
+
+def default(**parameters):
+    return DPLogisticRegression(1.0, 1e-6, **parameters)
+
+
+class Means(ClassifierMixin, BaseEstimator):
+    """A classifier of another library: means of classes with Laplace noise, for rows in [-1, 1]."""
+
+    def __init__(self, epsilon=4.0, part=1.0):
+        self.epsilon, self.part = epsilon, part
+
+    def fit(self, X, y):
+        X = np.clip(X, -1, 1)
+        self.classes_ = np.unique(y)
+        scale = self.part * 2 * X.shape[1] / self.epsilon
+        sums = np.array([X[y == label].sum(axis=0) for label in self.classes_])
+        self.sums_ = sums + np.random.default_rng().laplace(scale=scale, size=sums.shape)
+        return self
+
+    def predict(self, X):
+        return self.classes_[(X @ (self.sums_[1] - self.sums_[0]) > 0).astype(int)]
+
+
+@pytest.mark.slow
+def test_honest_fits_are_not_refuted():
+    result = audit(default(), seconds=10)
+    assert isinstance(result, AuditResult)
+    assert not result.refuted
+    assert {one.attack for one in result.findings} == {"transcript", "model"}
+    assert 0.9 < result.epsilon <= 1.0
+    assert result.seconds < 20
+    assert pickle.loads(pickle.dumps(result)).statement() == result.statement()
+    assert isinstance(result.plot(), AuditDisplay)
+    result.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", [1.0, 0.2])
+def test_other_libraries_are_audited_by_their_parameters(part):
+    result = audit(Means(part=part), seconds=8)
+    assert (result.claim.epsilon, result.claim.delta, result.adjacency) == (4.0, 0.0, "add-remove")
+    assert {one.attack for one in result.findings} == {"model"}
+    assert result.refuted == (part < 1)
+    assert result.epsilon > 0.5
+
+
+@pytest.mark.slow
+def test_scores_are_audited_as_actions():
+    X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = DPLogisticRegression(20.0, 1e-6, bounds=(-1, 1)).fit(X, y)
+    result = audit(lambda X, y: private_score(model, X, y, epsilon=1.0), X, y, attacks=["transcript"], seconds=10)
+    assert not result.refuted
+    assert 0.5 < result.epsilon <= 1.0
+    assert result.claim.delta == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["frame", "pipeline", "persons"])
+def test_tables_pipelines_and_persons(kind):
+    n = 60
+    y = np.arange(n) % 2
+    numbers = np.column_stack([np.linspace(-1, 1, n), y])
+    if kind == "frame":
+        frame = pd.DataFrame({"age": np.arange(n) + 20.0, "job": np.where(np.arange(n) % 3, "nurse", "cook")})
+        result = audit(DPTabularClassifier(1.0, 1e-6), frame, y, attacks=["transcript"], seconds=10)
+        assert any("discovered" in note for note in result.notes)  # the pairs with a new category
+    elif kind == "pipeline":
+        model = make_pipeline(FunctionTransformer(np.tanh), default())
+        result = audit(model, numbers, y, attacks=["transcript"], seconds=8)
+    else:
+        groups = np.repeat(np.arange(n // 3), 3)
+        result = audit(default(), numbers, y, groups=groups, attacks=["transcript"], seconds=8)
+        assert result.unit == "person"
+    assert not result.refuted
+    assert 0.5 < result.epsilon <= 1.0
+
+
+def test_attacks_share_the_error(monkeypatch):
+    shares = []
+
+    def attack(*_, error, seconds, **__):
+        shares.append((error, seconds))
+        return []
+
+    for name in ("read_transcripts", "compare_models"):
+        monkeypatch.setattr(entry, name, attack)
+    result = audit(default(), seconds=50.0, confidence=0.99)
+    assert [error for error, _ in shares] == [pytest.approx(0.005)] * 2
+    assert sum(seconds for _, seconds in shares) <= 50
+    assert (result.findings, result.epsilon, result.strongest) == ((), 0.0, None)
+
+
+def test_a_fit_that_is_dear_is_audited_by_one_run(monkeypatch):
+    monkeypatch.setattr(entry, "read_transcripts", lambda *_, **__: [])
+    called = []
+    monkeypatch.setattr(entry, "one_run", lambda *_, **__: called.append(1) or "nothing")
+    audit(default(), seconds=1e-3)
+    assert called == [1]
+
+
+def test_no_ledger_is_touched(tmp_path, monkeypatch):
+    monkeypatch.setattr(entry, "compare_models", lambda *_, **__: [])
+    ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=2.0, delta=1e-5)
+    model = default(ledger=ledger)
+    result = audit(model, seconds=2.0)
+    assert not result.refuted
+    assert not ledger.history()
+    assert model.ledger is ledger
+
+
+X, Y = np.zeros((10, 2)), np.arange(10) % 2
+REFUSED = {
+    "seconds": ({"seconds": 0}, "seconds=0"),
+    "infinite": ({"seconds": float("inf")}, "seconds=inf"),
+    "confidence": ({"confidence": 1.0}, "confidence=1.0"),
+    "percent": ({"confidence": 99.9}, "confidence=99.9"),
+    "attack": ({"attacks": ["all"]}, "attacks="),
+    "no attack": ({"attacks": []}, "attacks="),
+    "text": ({"attacks": "model"}, "attacks='model'"),
+    "adjacency": ({"adjacency": "unbounded"}, "adjacency='unbounded'"),
+    "labels": ({"X": X}, "X and y"),
+    "persons": ({"groups": np.arange(10)}, "give X and y too"),
+    "claim": ({"claim": (1.0,)}, r"must be \(epsilon, delta\)"),
+    "no promise": ({"claim": (0.0, 0.0)}, "no promise"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_audited_is_refused(name):
+    arguments, words = REFUSED[name]
+    with pytest.raises(ValueError, match=words):
+        audit(default(), **arguments)
+
+
+def test_estimators_without_a_promise_are_refused():
+    with pytest.raises(ValueError, match="random_state=0: all fits would have the same noise"):
+        audit(default(random_state=0))
+    with pytest.raises(ValueError, match=r"nothing is promised|no promise"):
+        audit(DPLogisticRegression(np.inf))
+    with pytest.raises(ValueError, match=r"claim=\(epsilon, delta\)"):
+        audit(lambda X, y: 1.0)
+    with pytest.raises(TypeError, match="give a classifier with fit"):
+        audit(3)
+    with pytest.raises(TypeError, match="give a classifier with fit"):
+        audit(DPLogisticRegression)
+
+
+def test_claims_may_be_given():
+    result = audit(default(), claim=(2.0, 1e-5), attacks=["transcript"], seconds=1.0)
+    assert result.claim == Claim(2.0, 1e-5) or (result.claim.epsilon, result.claim.delta) == (2.0, 1e-5)
+    assert not result.refuted
+    wrong = audit(default(), claim=(0.2, 1e-6), attacks=["transcript"], seconds=2.0)
+    assert wrong.refuted
+    with pytest.raises(AssertionError, match="REFUTED"):
+        wrong.check()
