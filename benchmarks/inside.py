@@ -15,15 +15,10 @@ from unittest import mock
 
 import numpy as np
 
-<<<<<<< HEAD
-from dpsk.audits.claims import Claim
-from dpsk.audits.coins import Coin
-from dpsk.audits.neighbouring import made_data
-=======
 from dpsk.audits import Claim
+from dpsk.audits.coins import Coin
 from dpsk.audits.compare_models import compare_models
 from dpsk.audits.neighbouring import Data, Pair, made_data
->>>>>>> main
 from dpsk.data import ArrayRows, Compact, Door, PrivateData, Query, RowMap
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
