@@ -210,7 +210,7 @@ def report() -> None:
         shares=markdown(["attack", "claim", "audits", "least", "median", "most", "estimate, median"], shares(made)),
         transcripts=markdown(HEADER, map(line, by_attack[TRANSCRIPT])),
         unread=markdown(["what", "neighbours", "why"], map(reason, unread)) if unread else "All could be read.",
-        models=markdown([*HEADER, "estimate", "fair"], map(line_of_models, by_attack[MODEL])),
+        models=markdown([*HEADER, "estimate", "one Gaussian value"], map(line_of_models, by_attack[MODEL])),
         single=markdown([*HEADER, "estimate", "guesses"], map(line_of_one_run, by_attack[ONE_RUN])),
         columns=COLUMNS,
     )
