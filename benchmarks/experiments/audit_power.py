@@ -146,8 +146,12 @@ def report() -> None:
         both=sum(len(some) == 2 for some in caught.by("fault").values()),
         slowest=f"{max(quickest.values(), default=0):.0f}",
         median=f"{np.median(list(quickest.values()) or [0]):.0f}",
-        times={attack: ", ".join(f"{time:g}" for time in times) for attack, times in TIMES.items()},
+        times={attack: ", ".join(f"{one:g}" for one in times) for attack, times in TIMES.items()},
         longest=f"{HONEST:g}",
+        false=len(rows.where(**{"honest caught": "True"})),
+        honest=len(rows),
+        expected=f"{len(rows) * (1 - CONFIDENCE):.2f}",
+        confidence=f"{100 * CONFIDENCE:g} %",
         table=markdown(HEADER, map(line, rows)),
         cases=markdown(["fault", "what is done", "estimator", "neighbours"], map(described, FAULTS)),
     )
