@@ -77,7 +77,7 @@ def read_transcripts(
     """
     laws, begun, unread, best = Laws(error / 4), time.monotonic(), dict[str, int](), None
     if pairs and not _repeats(fit, pairs[0].one):
-        yield "the fit draws random numbers that no stream of bits decides, so it cannot be run again with the same ones"
+        yield "the fit draws random numbers that no stream of bits decides: it cannot be run again with the same ones"
         return
     for k, pair in enumerate(pairs):
         now = time.monotonic()
