@@ -111,6 +111,20 @@ def _twins(fit: Fit, pair: Pair, streams: Sequence[int], until: float) -> list[T
     return twins
 
 
+def _run(
+    fit: Fit,
+    data: Data,
+    stream: int,
+    earlier: Tape | None = None,
+    *,
+    always: int | None = None,
+    leaving: Sequence[int] = (),
+) -> tuple[Tape, Seen, Any]:
+    with recorded(Tape(earlier), always, leaving) as tape:
+        seen, result = observed(partial(fit, data), stream)
+    return tape, seen, result
+
+
 def _repeats(fit: Fit, data: Data) -> bool:
     """Return whether a second run on the same data, under the same bits, shows the same."""
     one, seen, _ = _run(fit, data, 1)
