@@ -281,14 +281,15 @@ def test_an_audit_is_in_it(model):
 
 
 CLAIM = Claim(1.0, 1e-4)
+PROOF = "The proof that it is kept is in the theorems."
 
 
 def found(epsilon, *, pair="one huge row", refuted=False, **more):
     return Finding("transcript", pair, epsilon, refuted, 1000, 2.0, "every release", **more)
 
 
-def audited_by(*findings, claim=CLAIM):
-    return AuditResult(claim, findings, 0.999, "DPLogisticRegression()", "row", "zero-out", 3.0, "made data")
+def audited_by(*findings, claim=CLAIM, of="DPLogisticRegression()", unit="row", adjacency="zero-out"):
+    return AuditResult(claim, findings, 0.999, of, unit, adjacency, 3.0, "made data")
 
 
 def test_an_audit_that_refutes_nothing_changes_no_promise(model):
@@ -303,7 +304,7 @@ def test_an_audit_that_refutes_nothing_changes_no_promise(model):
     assert values["audit"]["result"]["findings"][0]["epsilon"] == 0.8
     assert "<h2>What it means</h2>" in page
     assert page.count(wording.AUDITS) == 1
-    assert "That it is kept is what the theorems prove." in page
+    assert PROOF in page
 
 
 @pytest.mark.parametrize("one", [found(1.7, refuted=True), found(math.inf, refuted=True, leaks=("it shows.",))])
@@ -324,7 +325,7 @@ def test_a_refuted_promise_is_named_first_and_nothing_follows_from_it(model, one
             "Whoever sees everything",
             "What it means",
             "is the guarantee",
-            "what the theorems prove",
+            PROOF,
             "Not covered",
         ):
             assert promise not in text
@@ -346,12 +347,102 @@ def test_a_seed_comes_before_a_refuted_promise(table):
     assert "differential privacy" not in report.to_html().replace("DPLogisticRegression", "")
 
 
-def test_an_audit_of_another_promise_is_named(model):
-    other = PrivacyReport(model, audit=audited_by(found(0.3), claim=Claim(8.0, 1e-5))).to_dict()
-    (doubt,) = other["doubts"]
-    assert doubt.endswith("attacked another promise than this report makes: epsilon = 8 at delta = 1e-05.")
-    pure = PrivacyReport(model, audit=audited_by(found(0.3), claim=Claim(8.0, 0.0))).to_dict()
-    assert pure["doubts"][0].endswith("epsilon = 8.")
+OTHERS = {
+    "estimator": (
+        {"of": "DPTabularClassifier(epsilon=1)"},
+        "The audit was of DPTabularClassifier for each row, this model is a DPLogisticRegression for each row.",
+    ),
+    "longer name": (
+        {"of": "DPLogisticRegressionOfOthers"},
+        "The audit was of DPLogisticRegressionOfOthers for each row, "
+        "this model is a DPLogisticRegression for each row.",
+    ),
+    "unit": (
+        {"of": "DPTabularClassifier", "unit": "person"},
+        "The audit was of DPTabularClassifier for each person, this model is a DPLogisticRegression for each row.",
+    ),
+    "neighbours": (
+        {"adjacency": "replace"},
+        "The audit was of DPLogisticRegression for each row (one row is replaced by any other), this model is a "
+        "DPLogisticRegression for each row (one row leaves every sum while the number of rows stays as it is).",
+    ),
+    "neighbours of others": (
+        {"adjacency": "add-remove"},
+        "The audit was of DPLogisticRegression for each row (one row is added or removed), this model is a "
+        "DPLogisticRegression for each row (one row leaves every sum while the number of rows stays as it is).",
+    ),
+    "claim": (
+        {"claim": Claim(8.0, 1e-5)},
+        "The audit attacked epsilon = 8 at delta = 1e-05, this report promises epsilon = 1 at delta = 0.0001.",
+    ),
+    "pure claim": (
+        {"claim": Claim(8.0, 0.0)},
+        "The audit attacked epsilon = 8, this report promises epsilon = 1 at delta = 0.0001.",
+    ),
+}
+
+
+@pytest.mark.parametrize("refuted", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_audit_of_another_promise_says_nothing_about_this_one(model, name, refuted):
+    given, said = OTHERS[name]
+    report = PrivacyReport(model, audit=audited_by(found(0.9, refuted=refuted), **given))
+    values, page = report.to_dict(), report.to_html()
+    assert (values["status"], values["warnings"], values["audit"]["refuted"]) == ("private", [], False)
+    assert values["audit"]["result"]["refuted"] is refuted
+    assert values["audit"]["mismatch"].startswith(said)
+    (doubt,) = values["doubts"]
+    assert doubt == f"AUDIT: t{values['audit']['mismatch'][1:]}"
+    assert ("It refuted another promise than the one made here." in doubt) is refuted
+    assert 'class="no"' not in page
+    assert '<p class="weak">AUDIT: the audit ' in page
+    assert PROOF not in page
+    assert "It says nothing about the promise of this report." in page
+    assert "Whoever sees everything" in page  # the promise stands
+
+
+def test_a_smaller_claim_that_is_broken_beyond_this_one_refutes_it(model):
+    """The fit that was attacked had as much noise as this model, or more, and its epsilon is larger than promised."""
+    smaller = PrivacyReport(model, audit=audited_by(found(1.2, refuted=True), claim=Claim(0.5, 1e-4)))
+    assert smaller.to_dict()["status"] == "refuted"
+    within = PrivacyReport(model, audit=audited_by(found(0.8, refuted=True), claim=Claim(0.5, 1e-4)))
+    assert within.to_dict()["status"] == "private"
+    weaker_delta = PrivacyReport(model, audit=audited_by(found(1.2, refuted=True), claim=Claim(0.5, 1e-6)))
+    assert weaker_delta.to_dict()["status"] == "private"
+
+
+@pytest.mark.parametrize("refuted", [False, True])
+def test_a_fit_with_less_noise_refutes_nothing_but_makes_doubt(model, refuted):
+    """An audit of a fit with epsilon = 8 proves 3: that is no proof against a fit with epsilon = 1."""
+    epsilon = 9.0 if refuted else 3.0
+    report = PrivacyReport(model, audit=audited_by(found(epsilon, refuted=refuted), claim=Claim(8.0, 1e-4))).to_dict()
+    assert report["status"] == "private"
+    assert "audit the model with its own parameters" in report["doubts"][0]
+
+
+def test_an_audit_of_a_pipeline_or_of_an_inner_model_is_one_of_the_subject(table):
+    X, y = table
+    whole = make_pipeline(Normalizer(), DPLogisticRegression(1.0, 1e-4)).fit(X, y)
+    for name in ("Pipeline", "DPLogisticRegression"):
+        report = PrivacyReport(whole, audit=audited_by(found(1.7, refuted=True), of=name)).to_dict()
+        assert report["status"] == "refuted", name
+
+
+def test_an_audit_of_a_fit_does_not_refute_a_ledger(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "all.db", epsilon=1.0, delta=1e-4)
+    report = PrivacyReport(ledger, audit=audited_by(found(1.7, refuted=True))).to_dict()
+    assert report["status"] == "private"
+    assert "this report is of the PrivacyLedger all.db for each row" in report["doubts"][0]
+
+
+def test_what_an_audit_of_others_does_not_tell_is_not_compared(model):
+    class Refuting(Audit):
+        refuted = True
+
+        def to_dict(self):
+            return {"claim": {"epsilon": 1, "delta": 1e-4}}
+
+    assert PrivacyReport(model, audit=Refuting()).to_dict()["status"] == "refuted"
 
 
 def test_an_audit_of_data_that_were_given_is_no_part_of_a_public_page(model):
@@ -399,6 +490,34 @@ def test_a_picture_has_four_attacks_at_most_and_reads_no_name_as_html():
     assert "5 more attacks are not shown." in picture.caption
     assert "<b>" not in picture.svg
     assert width(picture_of(found(0.0)).svg) == [0.0]
+
+
+def test_a_leak_without_a_count_has_a_whole_hatched_bar():
+    leak = found(0.0, pair="one row: new", refuted=True, leaks=("it shows",), estimate=0.5)
+    picture = picture_of(found(0.4, pair="one row: huge", estimate=0.0), leak)
+    assert width(picture.svg) == [248.0, pytest.approx(248 * 0.4 / 1.08, abs=0.1)]
+    assert '"open"' not in picture.svg
+    assert ">leak<" in picture.svg
+    assert "transcript: new, seen without noise, which breaks the promise" in picture.alt
+    assert "Leak: seen without noise." in picture.caption
+    assert ">transcript: huge<" in picture.svg
+
+
+def test_long_names_are_cut_in_the_middle():
+    picture = picture_of(found(0.5, pair=f"begins {'long ' * 20}ends"))
+    assert re.search(">transcript: begins [^<]*…[^<]*ends<", picture.svg)
+
+
+@pytest.mark.parametrize("far", [0.013, 0.7, 1.0, 1.99, 2.4, 5.3, 9.99, 10.0, 73.2, 1e4])
+def test_a_profile_has_round_ticks(far):
+    line = [[0.0, 0.5], [far / 2, 1e-4], [far, 1e-6]]
+    svg = profile({"epsilon": far / 2, "delta": 1e-4, "profile": line}).svg
+    ticks = [float(text) for text in re.findall(r'text-anchor="middle">([\d.e+-]+)<', svg)]
+    assert 3 <= len(ticks) <= 6
+    assert ticks[0] == 0
+    assert far * 0.5 < ticks[-1] <= far
+    assert f"{ticks[1]:e}"[0] in "125"
+    assert f"{ticks[1]:.6e}"[1:8] == ".000000"
 
 
 def test_the_strongest_attack_of_each_kind_is_shown():

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..privacy.neighbours import Adjacency
 from ..privacy.report import round_up
-from ..privacy.units import ROW
+from ..reports.audited_promise import neighbours_in_words
 from ..reports.versions import installed_versions
 from ..reports.visible import html_text
-from ..reports.wording import AUDITS, MADE_DATA, round_down
-from .audit_display import AuditDisplay, broken, confidence_words
+from ..reports.wording import AUDITS, LEAST_SHOWN, MADE_DATA, SEEN, proved_words
+from .audit_display import AuditDisplay
 from .claims import Claim
 from .finding import Finding
+from .finding_words import broken, by_a_leak, confidence_words, leaks_in_words, strongest_in_words
+
+_CLOSE = 0.8  # of the claim: from here on the statement says that this is no danger
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,9 +108,7 @@ class AuditResult:
             said = f"REFUTED: the promise of {self.estimator}, {self._promised()}, is false. {self._proof(sure)}"
         else:
             said = f"The audit did not refute the promise of {self.estimator}, {self._promised()}. {self._bound(sure)}"
-        leaks = "".join(f"{leak.rstrip('.')}. " for leak in self.leaks)
-        leaked = f"Seen without any noise: {leaks}" if leaks else ""
-        return f"{said}{leaked}{self._made()}{AUDITS}"
+        return f"{said}{leaks_in_words(self.leaks)}{self._made()}{AUDITS}"
 
     def _promised(self) -> str:
         pair = f"epsilon = {round_up(self.claim.epsilon, 4)}"
@@ -117,39 +118,61 @@ class AuditResult:
 
     def _proof(self, sure: str) -> str:
         best = self.strongest
-        if best is None or not best.epsilon > self.claim.epsilon:
-            return "" if best is None or best.leaks else f"With {sure} confidence, {_attack(best)} shows it. "
-        needed = "No finite epsilon is true" if math.isinf(best.epsilon) else f"Epsilon is at least {_down(best)}"
-        return f"{needed}, with {sure} confidence, as {_attack(best)} shows. {_premise(best)}"
+        if best is None:
+            return ""
+        if self._by_a_leak:
+            return f'Data sets that differ in "{best.pair}" show it. '
+        if best.epsilon > self.claim.epsilon:
+            needed = (
+                "No finite epsilon is true"
+                if math.isinf(best.epsilon)
+                else f"Epsilon is at least {proved_words(best.epsilon)}"
+            )
+        else:
+            needed = "What the attack has counted contradicts it"
+        early = "An attack stops as soon as the promise is broken, so epsilon may be far larger. "
+        more = early if best.attack == "model" and math.isfinite(best.epsilon) else ""
+        return f"{needed}, with {sure} confidence. {more}{strongest_in_words(best)}"
+
+    @property
+    def _by_a_leak(self) -> bool:
+        """Whether what showed without noise refutes the promise, and what was counted does not."""
+        alone = [one for one in self.findings if broken(one, self.claim) and not by_a_leak(one, self.claim)]
+        return bool(self.leaks) and not alone
 
     def _bound(self, sure: str) -> str:
         best = self.strongest
         if best is None:
             return "There was no attack. "
-        if not best.epsilon:
-            return f"No attack proves an epsilon above 0, with {sure} confidence. "
+        if best.epsilon < LEAST_SHOWN:
+            least = f"{LEAST_SHOWN:g}" if best.epsilon else "0"
+            return f"No attack proves an epsilon above {least}, with {sure} confidence. "
         delta = " at this delta" if self.claim.delta else ""
-        text = f"With {sure} confidence, epsilon{delta} is at least {_down(best)}, as {_attack(best)} shows. "
-        if best.estimate is not None and math.isfinite(best.estimate):
+        text = f"With {sure} confidence, epsilon{delta} is at least {proved_words(best.epsilon)}. "
+        if best.epsilon >= _CLOSE * self.claim.epsilon:
+            text += "That is no sign of danger. Close to the claim means that little of the budget is wasted. "
+        text += strongest_in_words(best)
+        if best.estimate is not None and best.epsilon < best.estimate < math.inf:
             text += f"With infinitely many fits this attack would prove about {best.estimate:.3g}. "
-        return text + _premise(best)
+        return text
 
     def _made(self) -> str:
-        count = len(self.findings)
-        attacks = "1 attack" if count == 1 else f"{count} attacks"
-        left_out = f" {len(self.notes)} more could not be made." if self.notes else ""
+        attacks, fits = _several(len(self.findings), "attack"), _several(self.fits, "fit")
         secret = "" if self.data == MADE_DATA else " It was computed from these without noise, so it tells about them."
         return (
-            f"{attacks.capitalize()} looked at {self.fits:,} fits in {self.seconds:,.0f} seconds, on pairs of data "
-            f"sets that are neighbours ({self._neighbours()}).{left_out} The audit was made on {self.data}.{secret} "
+            f"{attacks} looked at {fits} in {_several(round(self.seconds), 'second')}, on pairs of data "
+            f"sets that are neighbours ({neighbours_in_words(self.adjacency, self.unit)}). {self._left_out()}"
+            f"The audit was made on {self.data}.{secret} "
         )
 
-    def _neighbours(self) -> str:
-        if self.adjacency in list(Adjacency):
-            return Adjacency(self.adjacency).words(self.unit)
-        if self.adjacency == "add-remove":
-            return f"one {self.unit}{'' if self.unit == ROW else ', with all rows,'} is added or removed"
-        return self.adjacency
+    def _left_out(self) -> str:
+        """Return how many pairs of data sets, and how many attacks, were left out."""
+        counted = [re.match(r"(\d+) of \d+ pairs\b", note) for note in self.notes]
+        pairs = sum(int(found[1]) for found in counted if found is not None)
+        attacks = sum(found is None for found in counted)
+        left = [_several(pairs, "pair") + " of data sets"] * (pairs > 0) + [_several(attacks, "attack")] * (attacks > 0)
+        were = "was" if pairs + attacks == 1 else "were"
+        return f"{' and '.join(left)} {were} left out (result.notes). " if left else ""
 
     def check(self) -> None:
         """Raise AssertionError with the statement if the promise is false; for tests."""
@@ -195,34 +218,29 @@ class AuditResult:
         return one.to_dict() | numbers
 
     def __repr__(self) -> str:
-        said = "REFUTED" if self.refuted else "not refuted"
-        proved = "infinite" if math.isinf(self.epsilon) else round_down(self.epsilon, 3)
+        proved = proved_words(self.epsilon)
         claim = f"claim: {round_up(self.claim.epsilon, 4)} at delta={round_up(self.claim.delta, 3)}"
+        if self._by_a_leak:
+            return f"<AuditResult: REFUTED by a leak ({claim}), {_several(self.fits, 'fit')}>"
+        said = "REFUTED" if self.refuted else "not refuted"
         sure = confidence_words(self.confidence)
-        return f"<AuditResult: {said}; epsilon >= {proved} ({sure} sure; {claim}), {self.fits} fits>"
+        return f"<AuditResult: {said}; epsilon >= {proved} ({sure} sure; {claim}), {_several(self.fits, 'fit')}>"
 
     def _repr_html_(self) -> str:
         cells = ("attack", "pair", "epsilon at least", "claim", "fits", "seconds")
         head = "".join(f'<th scope="col">{cell}</th>' for cell in cells)
         rows = ""
         for one in sorted(self.findings, key=self._strength, reverse=True):
-            proved = f"{_down(one)} (promise broken)" if broken(one, self.claim) else _down(one)
+            proved = SEEN if by_a_leak(one, self.claim) else proved_words(one.epsilon)
+            proved += " (promise broken)" if broken(one, self.claim) else ""
             claim = round_up(self.claim.epsilon, 4)
             values = (one.attack, one.pair, proved, claim, f"{one.fits:,}", f"{one.seconds:.1f}")
             rows += "<tr>" + "".join(f"<td>{html_text(value)}</td>" for value in values) + "</tr>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table><p>{html_text(self.statement())}</p>"
 
 
-def _attack(one: Finding) -> str:
-    return f'the attack "{one.attack}" on the pair "{one.pair}" ({one.seen.rstrip(".")})'
-
-
-def _premise(one: Finding) -> str:
-    return f"This bound has a premise: {one.premise.rstrip('.')}. " if one.premise else ""
-
-
-def _down(one: Finding) -> str:
-    return "infinite" if math.isinf(one.epsilon) else round_down(one.epsilon, 3)
+def _several(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
 
 
 def _finite(value: float) -> float | None:

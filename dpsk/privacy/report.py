@@ -298,6 +298,6 @@ def round_up(value: float, digits: int) -> str:
     """Return ``value`` with this many significant digits, rounded up: a report never promises more than the fit."""
     if not 0 < value < math.inf:
         return f"{value:g}"
-    exact = Decimal(repr(value))
+    exact = Decimal(repr(float(value)))
     unit = Decimal(1).scaleb(exact.adjusted() - digits + 1)
     return f"{float(exact.quantize(unit, ROUND_CEILING)):.{digits}g}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..privacy.report import round_up
 from .attacker import Attacker
-from .visible import html_text
+from .visible import cut_in_the_middle, html_text
 from .wording import percent, percent_down
 
 WIDE, HIGH = 320, 262
@@ -71,7 +71,7 @@ def profile(one: dict[str, Any]) -> Picture:
 
     step = max(1, decades // 4)
     y_ticks = [(k / decades, "1" if not k else f"1e-{k}") for k in range(0, decades + 1, step)]
-    x_ticks = [(k / 4, f"{far * k / 4:.3g}") for k in range(5)]
+    x_ticks = [(tick / far, f"{tick:g}") for tick in _round_ticks(far)]
     points = [(e / far, height(d)) for e, d in zip(epsilons, deltas, strict=True)]
     x, y = _at(one["epsilon"] / far, height(one["delta"]))
     mark = f'<circle class="mark" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
@@ -83,6 +83,13 @@ def profile(one: dict[str, Any]) -> Picture:
     caption = f"One guarantee, many pairs (epsilon, delta): all on the line hold together. The mark is {stated}."
     axes = _axes(x_ticks, y_ticks, "epsilon", "delta")
     return Picture(as_svg(axes + _line("here", points) + mark, alt), alt, caption)
+
+
+def _round_ticks(far: float) -> list[float]:
+    """Return from three to six round numbers from 0 on, at equal distances."""
+    decade = 10.0 ** math.floor(math.log10(far))
+    step = next(part * decade for part in (0.2, 0.5, 1.0, 2.0) if far / (part * decade) < 6)
+    return [round(k * step, 12) for k in range(math.floor(far / step * (1 + 1e-9)) + 1)]
 
 
 def spending(one: dict[str, Any]) -> Picture:
@@ -101,7 +108,7 @@ def spending(one: dict[str, Any]) -> Picture:
 
 def _bar(k: int, name: str, share: float) -> str:
     y, width = k * _BAR, (WIDE - _ROOM - 50) * share
-    short = name if len(name) <= _LETTERS else name[: _LETTERS - 1] + "…"
+    short = cut_in_the_middle(name, _LETTERS)
     return (
         f'<text x="{_ROOM - 6}" y="{y + 18}" text-anchor="end">{html_text(short)}</text>'
         f'<rect class="bar" x="{_ROOM}" y="{y + 5}" width="{max(width, 1):.1f}" height="{_BAR - 8}"/>'

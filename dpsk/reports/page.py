@@ -289,7 +289,9 @@ def _audit(report: dict[str, Any]) -> Iterator[Block]:
         yield Pictures((picture,))
     yield Paragraph(audit["statement"])
     said = "" if wording.AUDITS in audit["statement"] else f"{wording.AUDITS} "
-    proved = "" if audit["refuted"] else "That it is kept is what the theorems prove."
+    proved = "" if audit["refuted"] else "The proof that it is kept is in the theorems."
+    if audit["mismatch"]:
+        proved = "It says nothing about the promise of this report."
     if said or proved:
         yield Paragraph(f"{said}{proved}".strip())
 

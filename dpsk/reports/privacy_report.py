@@ -16,6 +16,7 @@ from ..evaluation.results import PrivateEvaluation
 from ..model_selection.score import PrivateScore
 from ..privacy import PrivacyLedger
 from . import wording
+from .audited_promise import judged
 from .html_page import document_of, fragment_of
 from .markdown_page import markdown_of
 from .page import page_of
@@ -49,8 +50,9 @@ class PrivacyReport:
     evaluation : PrivateEvaluation or PrivateScore
         How good the model is, on held-out rows.
     audit : object with ``statement()`` and ``to_dict()``
-        What attacks on the fit have found: what :func:`dpsk.audit` returned. If it has a true ``refuted``, the first
-        lines of the report say that the promise is false.
+        What attacks on such a fit have found: what :func:`dpsk.audit` returned. If it has a true ``refuted``, the first
+        lines of the report say that the promise is false. An audit of another estimator, unit, neighbours or promise
+        refutes nothing here: a doubt names the difference.
     date : str or None
         When the report was made. None: today.
 
@@ -127,6 +129,8 @@ class PrivacyReport:
             "limits": [],
             "versions": installed_versions(),
         }
+        if self.audit is not None:
+            report["audit"] = judged(report["audit"], report, type(self.subject).__name__)
         report["data"] = {"description": self.data_description, **counted, **report["data"]}
         report["warnings"] = list(wording.warnings_of(report))
         report["doubts"] = list(wording.doubts_of(report))

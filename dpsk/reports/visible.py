@@ -13,5 +13,13 @@ def html_text(text: str) -> str:
     return escape(visible(text))
 
 
+def cut_in_the_middle(text: str, letters: int) -> str:
+    """Return a text of so many letters at most, without its middle: names that begin alike differ at their ends."""
+    if len(text) <= letters:
+        return text
+    end = (letters - 1) // 2
+    return f"{text[: letters - 1 - end].rstrip()}…{text[len(text) - end :].lstrip()}"
+
+
 def _spelled(one: str) -> str:
     return one.encode("unicode_escape").decode("ascii")

@@ -23,7 +23,7 @@ from ..privacy.durable.store import PrivacyLedger
 from ..privacy.fits_so_far import as_in_a_new_process
 from .replay import replayed
 
-_FLOATS = {8: np.float64, 4: np.float32}
+_OF_NUMPY = re.compile(r"np\.\w+\((.*)\)", re.S)
 _NOTHING = "builtins.NoneType"
 
 
@@ -119,9 +119,13 @@ def _entries_moved_by_the_row(plain: Sequence[Seen], twin: Sequence[Seen]) -> An
 
 
 def _shown(seen: Seen) -> str:
-    text = repr(seen.value)
-    if seen.width in _FLOATS and "float" in seen.kind:
-        text = " ".join(f"{number:.6g}" for number in np.frombuffer(seen.value, _FLOATS[seen.width]))
+    """Return a value as a reader writes it: a number, or the numbers of an array."""
+    number = isinstance(seen.value, str) and _OF_NUMPY.fullmatch(seen.value)
+    text = number[1] if number else repr(seen.value)
+    dtype = re.fullmatch(r"\S+ (\S+) of \d+ dimensions", seen.kind) if seen.width else None
+    if dtype is not None and re.fullmatch(r"[<>=|]?(u?int\d+|float\d+|[uif]\d+|bool)", dtype[1]):
+        entries = np.frombuffer(seen.value, np.dtype(dtype[1]))
+        text = " ".join(f"{entry:.6g}" if entries.dtype.kind == "f" else str(entry) for entry in entries)
     return text if len(text) < 120 else f"{text[:117]}..."
 
 

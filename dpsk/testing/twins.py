@@ -70,6 +70,12 @@ def check_twins(
     predict with BLAS need ``rounding=1e-9``. With ``methods=()`` the fit alone is checked. An AssertionError names the
     row, the channel and what differs.
     """
+    if not callable(action):
+        raise TypeError(
+            f"action is a {type(action).__name__}: give a function of (X, y) that fits and returns, such as "
+            "lambda X, y: model.fit(X, y)"
+        )
+    X, y = _as_table(X), _as_table(y)
     require(streams >= 2, "streams must be at least 2: noise is told by its moving from one to the next")
     observed(partial(action, X, y), 0)
     seen, results = zip(*(observed(partial(action, X, y), stream) for stream in range(streams)), strict=True)
@@ -99,6 +105,7 @@ def check_company(
     warnings, exceptions and printed lines must be the same. With ``rounding`` numbers may lie apart by this share of
     the largest one: BLAS adds up the entries of a row in an order that depends on where it stands.
     """
+    X = _as_table(X)
     alone, expected = observed(lambda: method(X), 0)
     name = getattr(method, "__name__", "the method")
     raised = alone.parts["exception"].kind
@@ -207,6 +214,8 @@ def _number_like(old: Any, value: float) -> Any:
 
 def _twins(X: Any, y: Any, rows: Mapping[str, Row] | None) -> Iterator[tuple[str, int, Any, Any]]:
     """Yield the name of each extreme row, where it stands, and the data with it in that place."""
+    if rows is not None:
+        _require_rows(rows, X.shape[1])
     n, labels = X.shape[0], None if y is None else np.asarray(y)
     free = np.arange(n)
     if labels is not None:  # the set of labels is public: it stays
@@ -224,6 +233,22 @@ def _twins(X: Any, y: Any, rows: Mapping[str, Row] | None) -> Iterator[tuple[str
         twin_y = labels.astype(both)
         twin_y[place] = label
         yield name, place, twin_X, twin_y
+
+
+def _as_table(given: Any) -> Any:
+    """Return what was given, or an array of a list."""
+    return np.asarray(given) if isinstance(given, list | tuple) else given
+
+
+def _require_rows(rows: Mapping[str, Row], n_columns: int) -> None:
+    for name, row in rows.items():
+        pair = isinstance(row, tuple) and len(row) == 2
+        values = row[0] if pair else ()
+        if not pair or (values is not None and np.size(values) != n_columns):
+            raise ValueError(
+                f"rows={{{name!r}: {row!r}}}: each must be a tuple (values of the row or None, label or None), with "
+                f"{n_columns} values"
+            )
 
 
 def _values(X: Any, k: int) -> list[Any]:
