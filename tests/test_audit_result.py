@@ -180,6 +180,8 @@ def test_of_many_leaks_one_of_each_attribute_is_told_and_three_at_most():
     for name in "abc":
         assert f"result .{name}[0]: 0 became 7, whatever the noise. " in text
     assert "And 45 more (result.leaks). " in text
+    models = tuple(f"model.n_[{k}]: 20 in all 47 fits on the first data set, 21 in all others." for k in range(5))
+    assert "And 4 more (result.leaks). " in result(finding(refuted=True, leaks=models)).statement()
     numbers = tuple(f"'sums' was released {k} times, and the report lists 1" for k in (2, 3))
     assert "And 1 more (result.leaks). " in result(finding(refuted=True, leaks=numbers)).statement()
     assert "(result.leaks)" not in result(LEAK).statement()

@@ -9,9 +9,10 @@ import pytest
 
 import dpsk
 from dpsk import testing
+from dpsk.audits.claims import Claim
 
 PAGE = Path(__file__).parent.parent / "docs" / "certify.md"
-AUDIT = "from dpsk import audit\n"
+AUDITS = ("from dpsk import audit\n", "outside = audit(")
 
 
 def blocks():
@@ -23,7 +24,7 @@ def blocks():
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Return what the code of the page leaves, and the lines that it printed; the audit is left out."""
+    """Return what the code of the page leaves, and the lines that it printed; the audits are left out."""
     folder = tmp_path_factory.mktemp("certify")
     printed, namespace = [], {"__name__": "page", "print": lambda text: printed.append(text)}
     with pytest.MonkeyPatch.context() as patch:
@@ -33,7 +34,7 @@ def run(tmp_path_factory):
         for name, piece in blocks():
             if name:
                 (folder / name).write_text(piece)
-            elif not piece.startswith(AUDIT):
+            elif not piece.startswith(AUDITS):
                 exec(compile(piece, PAGE.name, "exec"), namespace)
         yield namespace, printed
         for name in names:
@@ -59,7 +60,7 @@ def test_both_mistakes_of_the_estimator_from_elsewhere_are_seen(run):
     def fit(X, y):
         return NoisyMeans(strict=False).fit(X, y)
 
-    with pytest.raises(AssertionError, match="count_: '20' became '21', whatever the noise"):
+    with pytest.raises(AssertionError, match="count_: 20 became 21, whatever the noise"):
         testing.check_twins(fit, X, y, rows={"another label": (None, 1)})
 
 
@@ -70,16 +71,42 @@ def test_a_complaint_needs_something_to_complain_about(run):
         namespace["complaint"](namespace["check_loss"], namespace["Ramp"]())
 
 
+def after_audits(run, beginning):
+    """Return what a block with audits leaves, with less time than on the page."""
+    (piece,) = [piece for _, piece in blocks() if piece.startswith(beginning)]
+    namespace = run[0] | {"print": print, "audit": dpsk.audit}
+    exec(compile(re.sub(r"seconds=\d+", "seconds=3", piece), PAGE.name, "exec"), namespace)
+    return namespace
+
+
 @pytest.mark.slow
 def test_the_audit_of_the_page_refutes_nothing(run, capsys):
-    if not callable(getattr(dpsk, "audit", None)):
-        pytest.skip("there is no audit yet")
-    (piece,) = [piece for _, piece in blocks() if piece.startswith(AUDIT)]
-    namespace = run[0] | {"print": print}
-    exec(compile(piece, PAGE.name, "exec"), namespace)
+    namespace = after_audits(run, AUDITS[0])
     assert not namespace["result"].refuted
     assert namespace["result"].epsilon > 0
     assert "It cannot show that it is kept" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_audit_of_the_estimator_from_elsewhere_passes_and_its_broken_form_is_refuted(run, capsys):
+    """A sound form is refuted with probability 1e-3 at most, as the confidence of an audit says."""
+    namespace = after_audits(run, AUDITS[1])
+    assert not namespace["outside"].refuted
+    assert namespace["outside"].claim.epsilon == 1.0
+    printed = capsys.readouterr().out.splitlines()
+    said = re.findall(r"^print\((?:outside|broken)\)  # (.*)$", PAGE.read_text(), re.M)
+    assert len(printed) == len(said) == 2
+    for text, comment in zip(printed, said, strict=True):
+        assert re.fullmatch(".*".join(map(re.escape, comment.split("..."))), text), text
+
+
+@pytest.mark.slow
+def test_an_action_that_clips_is_audited_as_the_page_says(run):
+    (call,) = re.findall(r"`(audit\(lambda X, y: fit\(np.clip.*?, claim=\(.*?\)\))`", PAGE.read_text())
+    namespace = run[0] | {"audit": dpsk.audit, "fit": run[0]["fit"]}
+    found = eval(call[:-1] + ", seconds=1)", namespace)
+    assert not found.refuted
+    assert found.claim == Claim(1.0, 1e-6)
 
 
 def test_every_public_check_is_on_the_page():

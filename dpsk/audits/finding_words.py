@@ -66,5 +66,5 @@ def leaks_in_words(leaks: Sequence[str]) -> str:
 
 def _attribute(leak: str) -> str:
     """Return what a leak is about: the first attribute that it names, or else its words without numbers."""
-    named = re.search(r"result (\.\w+)", leak)
+    named = re.search(r"(?:\bresult |\bmodel)(\.\w+)", leak)
     return named[1] if named else re.sub(r"\d[\w.+-]*", "#", leak)

@@ -23,7 +23,7 @@ from ..privacy.durable.store import PrivacyLedger
 from ..privacy.fits_so_far import as_in_a_new_process
 from .replay import replayed
 
-_OF_NUMPY = re.compile(r"np\.\w+\((.*)\)", re.S)
+_OF_NUMPY = re.compile(r"np\.\w+\((.*)\)|np\.(True|False)_", re.S)
 _NOTHING = "builtins.NoneType"
 
 
@@ -120,8 +120,9 @@ def _entries_moved_by_the_row(plain: Sequence[Seen], twin: Sequence[Seen]) -> An
 
 def _shown(seen: Seen) -> str:
     """Return a value as a reader writes it: a number, or the numbers of an array."""
-    number = isinstance(seen.value, str) and _OF_NUMPY.fullmatch(seen.value)
-    text = number[1] if number else repr(seen.value)
+    text = seen.value if isinstance(seen.value, str) else repr(seen.value)  # a text is how a number looks already
+    of_numpy = _OF_NUMPY.fullmatch(text)
+    text = text if of_numpy is None else of_numpy[1] or of_numpy[2]
     dtype = re.fullmatch(r"\S+ (\S+) of \d+ dimensions", seen.kind) if seen.width else None
     if dtype is not None and re.fullmatch(r"[<>=|]?(u?int\d+|float\d+|[uif]\d+|bool)", dtype[1]):
         entries = np.frombuffer(seen.value, np.dtype(dtype[1]))
