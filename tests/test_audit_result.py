@@ -151,6 +151,7 @@ def test_the_statement_of_a_refutation_says_what_is_wrong():
     text = result(LEAK, BREAKS).statement()
     assert "No finite epsilon is true" in text
     assert "Seen without any noise: categories_ has the word. " in text
+    assert "REFUTED; epsilon is infinite (" in repr(result(LEAK, BREAKS))
     # other libraries have neighbours of their own, and a profile may refute where epsilon at this delta does not
     other = result(finding(0.5, refuted=True), adjacency="one row is added", claim=Claim(1.0, 0.0)).statement()
     assert "(one row is added)" in other

@@ -224,7 +224,8 @@ class AuditResult:
             return f"<AuditResult: REFUTED by a leak ({claim}), {_several(self.fits, 'fit')}>"
         said = "REFUTED" if self.refuted else "not refuted"
         sure = confidence_words(self.confidence)
-        return f"<AuditResult: {said}; epsilon >= {proved} ({sure} sure; {claim}), {_several(self.fits, 'fit')}>"
+        least = "epsilon is" if math.isinf(self.epsilon) else "epsilon >="
+        return f"<AuditResult: {said}; {least} {proved} ({sure} sure; {claim}), {_several(self.fits, 'fit')}>"
 
     def _repr_html_(self) -> str:
         cells = ("attack", "pair", "epsilon at least", "claim", "fits", "seconds")

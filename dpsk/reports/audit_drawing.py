@@ -31,15 +31,22 @@ def audited(audit: dict[str, Any]) -> Picture | None:
     x = _END * epsilon / far
     rows += f'<text x="{x:.1f}" y="{high - 5}" text-anchor="middle">claim: {epsilon:g}</text>'
     alt = f"The claim is epsilon = {epsilon:g}. Proved: " + "; ".join(_in_words(one) for one in shown)
-    at = f" at delta = {claim[1]:g}" if claim[1] else ""
     more = f" {len(findings) - len(shown)} more attacks are not shown." if len(findings) > len(shown) else ""
-    hatched = " A hatched bar breaks the promise." if any(one.broken for one in shown) else ""
-    hatched += f" Leak: {SEEN}." if any(one.leaked for one in shown) else ""
-    open_marks = (
-        " Open circle: estimate for infinitely many fits." if any(_has_circle(one, far) for one in shown) else ""
-    )
-    caption = f"Epsilon{at} is at least as large as each bar. Line: the claim.{hatched}{open_marks}{more}"
+    caption = _caption(shown, claim[1], far) + more
     return Picture(as_svg(rows, f"{alt}.{more}", high=high), f"{alt}.{more}", caption)
+
+
+def _caption(shown: list[_Bar], delta: float, far: float) -> str:
+    """Return what lines, hatches and marks mean, as far as they are there."""
+    at = f" at delta = {delta:g}" if delta else ""
+    caption = f"Epsilon{at} is at least as large as each bar. Line: the claim."
+    if any(one.broken for one in shown):
+        caption += " A hatched bar breaks the promise."
+    if any(one.leaked for one in shown):
+        caption += f" Leak: {SEEN}."
+    if any(_has_circle(one, far) for one in shown):
+        caption += " Open circle: estimate for infinitely many fits."
+    return caption
 
 
 @dataclass(frozen=True)

@@ -112,20 +112,25 @@ def doubts_of(report: dict[str, Any]) -> Iterator[str]:
     if judged is not None and judged["epsilon"] and judged["epsilon"] >= math.log(WEAK / (1 - WEAK)):
         sure = percent(up(1 / (1 + math.exp(-judged["epsilon"]))))
         yield f"WEAK: the evaluation lets an attacker who was 50 % sure {_question(judged)} become {sure} sure."
-    if report["audit"] is not None and report["audit"]["mismatch"]:
-        yield f"AUDIT: {report['audit']['mismatch'][0].lower()}{report['audit']['mismatch'][1:]}"
-    result = report["audit"]["result"] if report["audit"] is not None else None
-    if isinstance(result, dict) and result.get("data", MADE_DATA) != MADE_DATA:
-        yield (
-            "AUDIT: the audit was computed without noise from data that were given to it. Publish it only if these are "
-            "public; audit on made data otherwise."
-        )
+    if report["audit"] is not None:
+        yield from _doubts_of_audit(report["audit"])
     n = data["n_units"] or data["n_rows"]
     main = report["guarantees"][0]
     if n and main["delta"] and main["delta"] * n > 1:
         yield (
             f"WEAK: delta is {round_up(main['delta'], 3)}, more than 1 in {n} {several(main['unit'])}. A method that "
             f"publishes a random {main['unit']} would keep such a promise."
+        )
+
+
+def _doubts_of_audit(audit: dict[str, Any]) -> Iterator[str]:
+    if audit["mismatch"]:
+        yield f"AUDIT: {audit['mismatch'][0].lower()}{audit['mismatch'][1:]}"
+    result = audit["result"]
+    if isinstance(result, dict) and result.get("data", MADE_DATA) != MADE_DATA:
+        yield (
+            "AUDIT: the audit was computed without noise from data that were given to it. Publish it only if these are "
+            "public; audit on made data otherwise."
         )
 
 
