@@ -428,6 +428,23 @@ def test_an_audit_of_a_pipeline_or_of_an_inner_model_is_one_of_the_subject(table
         assert report["status"] == "refuted", name
 
 
+def test_the_promises_for_training_and_for_held_out_data_are_told_apart(table):
+    X, y = table
+    inner = DPLogisticRegression(2.0, 1e-4).fit(X[:300], y[:300])
+    whole = PrivateThreshold(inner, epsilon=1.0).fit(X[300:], y[300:])
+    training, held_out = (Claim(one["epsilon"], one["delta"]) for one in PrivacyReport(whole).to_dict()["guarantees"])
+    assert training != held_out
+    for claim, name, status in [
+        (training, "DPLogisticRegression", "refuted"),
+        (held_out, "PrivateThreshold", "refuted"),
+        (training, "PrivateThreshold", "private"),
+    ]:
+        unit = PrivacyReport(whole).to_dict()["guarantees"][claim == held_out]
+        given = {"of": name, "claim": claim, "adjacency": unit["adjacency"]}
+        leak = audited_by(found(0.0, refuted=True, leaks=("it shows",)), **given)
+        assert PrivacyReport(whole, audit=leak).to_dict()["status"] == status, name
+
+
 def test_an_audit_of_a_fit_does_not_refute_a_ledger(tmp_path):
     ledger = PrivacyLedger(tmp_path / "all.db", epsilon=1.0, delta=1e-4)
     report = PrivacyReport(ledger, audit=audited_by(found(1.7, refuted=True))).to_dict()

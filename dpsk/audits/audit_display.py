@@ -154,7 +154,7 @@ class AuditDisplay:
 
     def _describe(self, shown: Sequence[Finding]) -> None:
         left_out = len(self.findings) - len(shown)
-        more = f" ({left_out} more attacks are not shown)" if left_out else ""
+        more = f" ({left_out} more attack{' is' if left_out == 1 else 's are'} not shown)" if left_out else ""
         delta = f" at delta = {self.claim.delta:g}" if self.claim.delta else ""
         self.ax_.set_xlabel(f"epsilon{delta}{more}")
         self.ax_.set_title(self.title, fontsize="medium")

@@ -13,7 +13,7 @@ from .wording import LEAST_SHOWN, SEEN, proved_words
 
 _ROW, _BAR, _GAP = 36, 13, 17  # height of an attack and of its bar, and where the bar begins
 _END = WIDE - 72  # where bars end; numbers stand beside it
-_MOST, _LETTERS = 4, 50  # attacks, and letters of a name
+_MOST, _LETTERS = 4, 46  # attacks, and letters of a name
 _FARTHEST = 8.0  # claims: longer bars end in an arrow
 
 
@@ -31,7 +31,8 @@ def audited(audit: dict[str, Any]) -> Picture | None:
     x = _END * epsilon / far
     rows += f'<text x="{x:.1f}" y="{high - 5}" text-anchor="middle">claim: {epsilon:g}</text>'
     alt = f"The claim is epsilon = {epsilon:g}. Proved: " + "; ".join(_in_words(one) for one in shown)
-    more = f" {len(findings) - len(shown)} more attacks are not shown." if len(findings) > len(shown) else ""
+    left_out = len(findings) - len(shown)
+    more = f" {left_out} more attack{' is' if left_out == 1 else 's are'} not shown." if left_out else ""
     caption = _caption(shown, claim[1], far) + more
     return Picture(as_svg(rows, f"{alt}.{more}", high=high), f"{alt}.{more}", caption)
 

@@ -35,6 +35,8 @@ def judged(audit: dict[str, Any], report: dict[str, Any], subject: str) -> dict[
     claim = attacked(audit)
     if not same:
         return {**audit, "refuted": False, "mismatch": _other_kind(audit, report)}
+    name = _name(audit["result"])
+    same = [one for one in same if one["of"] == name] or same  # held-out rows have a promise of their own
     made = [(float(one["epsilon"]), float(one["delta"])) for one in same if one["epsilon"] is not None]
     if claim is None or not made or any(_close(claim, pair) for pair in made):
         return {**audit, "mismatch": None}
@@ -49,9 +51,8 @@ def _same_kind(result: Any, one: dict[str, Any], report: dict[str, Any], subject
     """Return whether an audit was of such a model, and of a promise to the same units with the same neighbours."""
     told = _told(result)
     names = {subject, *(layer["class"] for layer in report["subject"]["layers"])}
-    begins = re.match(r"\w*", told.get("estimator", ""))
     return (
-        ("estimator" not in told or (begins is not None and begins[0] in names))
+        ("estimator" not in told or _name(result) in names)
         and told.get("unit", one["unit"]) == one["unit"]
         and (one["adjacency"] is None or told.get("adjacency", one["adjacency"]) == one["adjacency"])
     )
@@ -61,6 +62,11 @@ def _told(result: Any) -> dict[str, str]:
     names = ("estimator", "unit", "adjacency")
     known = result if isinstance(result, dict) else {}
     return {name: str(known[name]) for name in names if isinstance(known.get(name), str)}
+
+
+def _name(result: Any) -> str:
+    """Return the class that was audited, without its parameters."""
+    return re.split(r"\W", _told(result).get("estimator", ""), maxsplit=1)[0]
 
 
 def _other_kind(audit: dict[str, Any], report: dict[str, Any]) -> str:
