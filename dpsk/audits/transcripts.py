@@ -35,8 +35,8 @@ from .recording import Shown, Tape, Use, recorded
 Fit = Callable[[Data], Any]
 
 PREMISE = (
-    "that Gaussian noise is Gaussian, of which only the scale and the shape were tested, and that other transcripts "
-    "move as far as the least of those that were read"
+    "that Gaussian noise is Gaussian, of which the scale and the shape were tested, and that other runs differ at "
+    "least as much as those that were looked at"
 )
 _ROUNDING = 1 + 1e-9
 
@@ -137,6 +137,8 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
     raised = seen.parts["exception"].kind
     if raised != "none":
         raise Unreadable(f"the fit raises on ordinary data already, so there is nothing to audit: {raised}")
+    if not one.released and not one.opaque:
+        raise Unreadable("the fit makes no release through dpsk")
     if one.opaque:
         raise Unreadable(f"the release {one.opaque!r} has its noise inside of a computation: no value meets it")
     if isinstance(getattr(spent_by(result), "currency", None), BestOf):
