@@ -72,9 +72,9 @@ def test_a_bound_above_the_claim_is_counted_and_named(results, monkeypatch):
     assert "**1 of 3 audits prove more than was claimed.** a, zero-out, 8.0, model: 9.5." in text
     assert "0.00 such" in text
     assert "with a probability of 0 % at most" in text
-    assert "| a | zero-out | 1 | 1e-06 | 0.987 | 98 | 12 | 30 | one |" in text
+    assert "| a | zero-out | 1 | 1e-06 | 0.987 | 98 | 12 | 30 (15) | one |" in text
     assert "| b | zero-out | why |" in text
-    assert "| a | zero-out | 8 | 1e-06 | 9.500, refuted | 118 | 700 | 30 |  | 9.9 |" in text
+    assert "| a | zero-out | 8 | 1e-06 | 9.500, refuted | 118 | 700 | 30 (15) |  | 9.9 |" in text
     assert "2 minutes together, and had 1 minutes" in text
 
 

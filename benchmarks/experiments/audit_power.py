@@ -170,7 +170,7 @@ def line(row: Row) -> list[str]:
         f"{float(row['processor seconds']):.1f}",
         down(float(row["bound"]), 2),
         down(float(row["honest bound"]), 2),
-        row["seen"] or row["pair"],
+        row["pair"] if there and " pairs: " in row["seen"] else row["seen"] or row["pair"],
     ]
 
 
