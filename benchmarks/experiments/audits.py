@@ -200,7 +200,7 @@ def report() -> None:
         expected=f"{many * (1 - CONFIDENCE):.2f}",
         chance=f"{100 * (1 - CONFIDENCE**many):.0f}",
         most=most,
-        confidence=f"{100 * CONFIDENCE:g} %",
+        error=f"{100 * (1 - CONFIDENCE):.1f} %",
         fits=f"{int(made.numbers('fits').sum()):,}",
         minutes=f"{rows.numbers('seconds').sum() / 60:.0f}",
         worked=f"{rows.numbers('processor seconds').sum() / 60:.0f}",
@@ -232,7 +232,7 @@ def line(row: Row) -> list[str]:
         down(bound, 3) + (", refuted" if row["refuted"] == "True" else ""),
         down(100 * bound / claim, 0),
         f"{int(row['fits']):,}",
-        f"{float(row['seconds']):.0f}",
+        f"{float(row['seconds']):.0f} ({float(row['processor seconds']):.0f})",
         row["pair"],
     ]
 
