@@ -122,14 +122,16 @@ def pairs_of(
 def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool) -> Iterator[Pair]:
     """Yield the pairs for these rows."""
     single = [rows[name] for name in _WORST if name in rows]
-    if adjacency == ADD_REMOVE:
-        yield from (make.removed(row) for row in single)
-    if adjacency == ZERO_OUT:
-        yield from (make.leaving(row) for row in single)
-        if takes_weights:
-            yield from (make.weightless(row) for row in single)
     size = 1 if adjacency == REPLACE else 2
-    yield from (make.replaced(*two, size=size) for two in _replacements(rows, make.target))
+    kinds = [(make.replaced(*two, size=size) for two in _replacements(rows, make.target))]
+    if adjacency == ADD_REMOVE:
+        kinds.insert(0, (make.removed(row) for row in single))
+    if adjacency == ZERO_OUT:
+        kinds.insert(0, (make.leaving(row) for row in single))
+        if takes_weights:
+            kinds.insert(1, (make.weightless(row) for row in single))
+    # in turn: a row that leaves tells most of noise, and one that is replaced shows what has none
+    yield from (pair for turn in zip_longest(*kinds) for pair in turn if pair)
 
 
 def _few(rows: Mapping[str, _Row]) -> dict[str, _Row]:

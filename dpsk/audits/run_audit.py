@@ -23,7 +23,7 @@ from .compare_models import compare_models
 from .finding import Finding
 from .neighbouring import Data, made_data, pairs_of
 from .one_run import one_run
-from .transcripts import read_transcripts, spent_by
+from .transcripts import adjacency_of, read_transcripts, spent_by
 
 ATTACKS = ("transcript", "model", "one run")
 ADJACENCIES = ("zero-out", "replace", "add-remove")
@@ -98,10 +98,11 @@ def audit(
     _require_data(X, y, groups)
     target = _Target.of(estimator)
     rows, labels = made_data() if X is None else (X, y)
-    spent, cost = _first_fit(target, rows, labels, groups)
+    result, cost = _first_fit(target, rows, labels, groups)
+    spent = spent_by(result)
     promised = _claim(claim, spent, estimator)
-    neighbours = adjacency or getattr(spent, "adjacency", None) or "add-remove"
     plan = _plan(attacks, ours=isinstance(spent, PrivacySpent), dear=cost * _DEAR > seconds)
+    neighbours = adjacency or adjacency_of(result) or _without_report(target, plan)
     each: dict[str, Any] = {"error": (1 - confidence) / len(plan), "seconds": max(0.0, seconds - cost) / len(plan)}
     weights = target.is_estimator and has_fit_parameter(estimator, "sample_weight")
     neighbouring = partial(pairs_of, X, y, groups, adjacency=neighbours, takes_weights=weights)
@@ -200,11 +201,21 @@ def _without_ledgers(estimator: Any) -> Any:
 
 
 def _first_fit(target: _Target, X: Any, y: Any, groups: Any) -> tuple[Any, float]:
-    """Return what a first fit has spent, and how long it took."""
+    """Return what a first fit releases, and how long it took."""
     begun, persons = time.monotonic(), {} if groups is None else {"groups": np.asarray(groups)}
     with warnings.catch_warnings(), as_in_a_new_process():
         warnings.simplefilter("ignore")
-        return spent_by(target.fit(Data(X, y, persons))), time.monotonic() - begun
+        return target.fit(Data(X, y, persons)), time.monotonic() - begun
+
+
+def _without_report(target: _Target, plan: Sequence[str]) -> str:
+    """Return which data sets are neighbours where no report says it; fits of dpsk do not promise what is usual."""
+    if "transcript" in plan:
+        raise ValueError(
+            f"adjacency=None, and what {target.name} returns has no report that says which data sets are neighbours: "
+            'give adjacency="zero-out" or adjacency="replace", as the fits of dpsk inside do'
+        )
+    return "add-remove"
 
 
 def _claim(given: Any, spent: Any, estimator: Any) -> Claim:
