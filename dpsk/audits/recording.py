@@ -131,9 +131,7 @@ def _kind(mechanism: Mechanism) -> Any:
 
 
 @contextmanager
-def recorded(
-    tape: Tape, always: int | None = None, leaving: Sequence[int] = (), n_rows: int = 0
-) -> Iterator[Tape]:
+def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = (), n_rows: int = 0) -> Iterator[Tape]:
     """Record all releases in this process, inside of a context.
 
     ``always`` is a unit that every Poisson batch holds then. The rows at the places ``leaving``, those of one unit, are

@@ -30,7 +30,16 @@ from .coins import Coin
 from .composed import Composed, grouped
 from .finding import Finding
 from .neighbouring import Data, Pair
-from .noise_law import Laws, coin_of, in_deviations, is_gaussian, largest_scale, noise_of, related_noises
+from .noise_law import (
+    Laws,
+    coin_of,
+    in_deviations,
+    is_gaussian,
+    largest_scale,
+    noise_of,
+    related_noises,
+    repeated_numbers,
+)
 from .recording import Shown, Tape, Use, recorded
 
 Fit = Callable[[Data], Any]
@@ -319,7 +328,9 @@ def _scales(tapes: Sequence[Tape], laws: Laws, error: float) -> tuple[dict[str, 
         for k, tape in enumerate(tapes)
         if any(is_gaussian(use.mechanism) for use in tape.released)
     ]
-    return scales, [*wrong, *related_noises(noises, error / 4), *related_noises(whole, error / 4)]
+    repeated = repeated_numbers([use for tape in tapes for use in tape.released], error / 8)
+    related = [*related_noises(noises, error / 4), *related_noises(whole, error / 8)]
+    return scales, [*wrong, *repeated, *related]
 
 
 def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:
