@@ -99,7 +99,8 @@ def pairs_of(
     classes : array-like or None
         The labels that may occur, where the fit knows them beforehand; those in ``y`` by default.
     many : bool
-        Whether made data have many rows where all but one are zeros: a penalty then leaves more of what the row does.
+        For attackers who see transcripts. Made data have many rows where all but one are zeros: a penalty then leaves
+        more of what the row does. Of two rows that replace each other, those come first that differ in all.
     """
     if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE, EITHER):
         raise ValueError(f"adjacency={adjacency!r} must be one of {(REPLACE, ZERO_OUT, ADD_REMOVE, EITHER)}")
@@ -114,27 +115,40 @@ def pairs_of(
     target = _target(y, groups, classes)
     make, rows = _Makers(X, y, groups, target), _contents(y, columns, target)
     quiet = _quiet(make, rows, many=many and made)
-    some = [] if quiet is None else _found(quiet, _few(rows), adjacency, takes_weights)
-    found = [pair for both in zip_longest(_found(make, rows, adjacency, takes_weights), some) for pair in both if pair]
+    some = [] if quiet is None else _found(quiet, _few(rows), adjacency, takes_weights, many)
+    found = [
+        pair for both in zip_longest(_found(make, rows, adjacency, takes_weights, many), some) for pair in both if pair
+    ]
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
     return [replace(pair, probes=probes) for pair in found]
 
 
-def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool) -> Iterator[Pair]:
+def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool, many: bool) -> Iterator[Pair]:
     """Yield the pairs for these rows."""
-    single = [rows[name] for name in _WORST if name in rows]
-    if make.target.flipped is not None:
-        twice = [replace(row, name=f"{row.name}, of another label", label=make.target.flipped) for row in single[:2]]
-        single = [row for both in zip_longest(single, twice) for row in both if row is not None]
-    if adjacency == ADD_REMOVE:
-        yield from (make.removed(row) for row in single)
-    if adjacency == ZERO_OUT:
-        yield from (make.leaving(row) for row in single)
-        if takes_weights:
-            yield from (make.weightless(row) for row in single)
+    single = _single(rows, make.target)
     size = 1 if adjacency == REPLACE else 2
-    yield from (make.replaced(*two, size=size) for two in _replacements(rows, make.target))
+    replaced = list(_replacements(rows, make.target))
+    if many:  # the one that moves all releases, and changes row and label
+        replaced.sort(key=lambda two: "half" not in two[1].name)
+    kinds = [(make.replaced(*two, size=size) for two in replaced)]
+    if adjacency == ADD_REMOVE:
+        kinds.insert(0, (make.removed(row) for row in single))
+    if adjacency == ZERO_OUT:
+        kinds.insert(0, (make.leaving(row) for row in single))
+        if takes_weights:
+            kinds.append(make.weightless(row) for row in single)
+    # in turn: a row that leaves tells most of noise, and one that is replaced shows what has none
+    yield from (pair for turn in zip_longest(*kinds) for pair in turn if pair)
+
+
+def _single(rows: Mapping[str, _Row], target: _Target) -> list[_Row]:
+    """Return the rows that leave, the worst ones with each of two labels."""
+    found = [rows[name] for name in _WORST if name in rows]
+    if target.flipped is None:
+        return found
+    others = [replace(row, name=f"{row.name}, of another label", label=target.flipped) for row in found[:2]]
+    return [row for both in zip_longest(found, others) for row in both if row is not None]
 
 
 def _few(rows: Mapping[str, _Row]) -> dict[str, _Row]:

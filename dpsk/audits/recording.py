@@ -69,6 +69,8 @@ class Tape:
     """The label of a release whose noise is inside a computation, so that no value meets it."""
     discovers: bool = False
     """Whether names were looked for that are not public, so that the numbers of values may differ."""
+    in_parts: bool = False
+    """Whether there were sums over other rows than all, so that a place does not say which row is meant."""
     parted: str | None = None
     """Where this run asked for something else than the earlier one, in words."""
     _label: str = "release"
@@ -129,11 +131,11 @@ def _kind(mechanism: Mechanism) -> Any:
 
 
 @contextmanager
-def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = ()) -> Iterator[Tape]:
+def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = (), n_rows: int = 0) -> Iterator[Tape]:
     """Record all releases in this process, inside of a context.
 
     ``always`` is a unit that every Poisson batch holds then. The rows at the places ``leaving``, those of one unit, are
-    left out of every sum over all rows, as a unit is that leaves. Their number stays as it is.
+    left out of every sum over all ``n_rows`` rows, as a unit is that leaves. Their number stays as it is.
     """
     with ExitStack() as stack:
         for family in _families(Mechanism):
@@ -149,7 +151,7 @@ def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = ())
         if always is not None:
             stack.enter_context(patch.object(ahead, "poisson_sample", _with_unit(poisson_sample, always)))
         if leaving:
-            stack.enter_context(patch.object(ChunkRows, "total", _without(ChunkRows.total, leaving)))
+            stack.enter_context(patch.object(ChunkRows, "total", _without(tape, ChunkRows.total, leaving, n_rows)))
         yield tape
 
 
@@ -225,8 +227,11 @@ def _threshold(tape: Tape, threshold: Callable[..., int]) -> Callable[..., int]:
     return found
 
 
-def _without(total: Callable[..., Any], places: Sequence[int]) -> Callable[..., Any]:
-    """Return the sum over rows without those at some places; sums of integers are exact, so a difference is too."""
+def _without(tape: Tape, total: Callable[..., Any], places: Sequence[int], n_rows: int) -> Callable[..., Any]:
+    """Return the sum over rows without those at some places; sums of integers are exact, so a difference is too.
+
+    A part of the rows has another row at such a place, or the same one at another place: the tape tells of parts.
+    """
     left = WeakKeyDictionary[ChunkRows, ChunkRows]()
 
     def summed(self: ChunkRows, kernel: Any) -> Any:
@@ -234,6 +239,7 @@ def _without(total: Callable[..., Any], places: Sequence[int]) -> Callable[..., 
         if self in left.values():
             return whole
         if self not in left:
+            tape.in_parts = tape.in_parts or sum(len(part) for part in self._parts()) != n_rows
             left[self] = self.rows_at(np.asarray(places), 1)
         part = total(left[self], kernel)
         return _difference_of_tallies(whole, part) if isinstance(whole, Tally) else whole - part

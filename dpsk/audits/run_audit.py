@@ -23,7 +23,7 @@ from .compare_models import compare_models
 from .finding import Finding
 from .neighbouring import ADD_REMOVE, EITHER, REPLACE, ZERO_OUT, Data, Pair, made_data, pairs_of
 from .one_run import one_run
-from .transcripts import read_transcripts, spent_by
+from .transcripts import adjacency_of, read_transcripts, spent_by
 
 ATTACKS = ("transcript", "model", "one run")
 ADJACENCIES = (ZERO_OUT, REPLACE, ADD_REMOVE, EITHER)
@@ -102,9 +102,10 @@ def audit(
     target = _Target.of(estimator)
     given = None if claim is None else _given(claim)
     rows, labels = made_data() if X is None else (X, y)
-    spent, cost = _first_fit(target, rows, labels, groups)
+    result, cost = _first_fit(target, rows, labels, groups)
+    spent = spent_by(result)
     promised = given or _claim(spent, estimator)
-    neighbours = adjacency or getattr(spent, "adjacency", None) or EITHER
+    neighbours = adjacency or adjacency_of(result) or EITHER
     plan = _plan(attacks, ours=isinstance(spent, PrivacySpent), dear=cost * _DEAR > seconds)
     weights = target.is_estimator and has_fit_parameter(estimator, "sample_weight")
     attacker = _Attacker(target, promised, neighbours, X, y, groups, weights, n_jobs, verbose)
@@ -234,11 +235,11 @@ def _ready(estimator: Any) -> Any:
 
 
 def _first_fit(target: _Target, X: Any, y: Any, groups: Any) -> tuple[Any, float]:
-    """Return what a first fit has spent, and how long it took."""
+    """Return what a first fit releases, and how long it took."""
     begun, persons = time.monotonic(), {} if groups is None else {"groups": np.asarray(groups)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return spent_by(target.fit(Data(X, y, persons))), time.monotonic() - begun
+        return target.fit(Data(X, y, persons)), time.monotonic() - begun
 
 
 def _given(claim: Any) -> Claim:

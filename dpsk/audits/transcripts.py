@@ -21,6 +21,7 @@ from scipy.stats import norm
 
 from ..mechanisms.samplers import Floats
 from ..mechanisms.sparse_vector import OpenSearch
+from ..model_selection.cross_validation import PrivateCrossValidation
 from ..privacy import PrivacySpent
 from ..privacy.repetition import BestOf
 from ..testing.observe import Seen, differences, observed
@@ -29,7 +30,16 @@ from .coins import Coin
 from .composed import Composed, grouped
 from .finding import Finding
 from .neighbouring import Data, Pair
-from .noise_law import Laws, coin_of, in_deviations, is_gaussian, largest_scale, noise_of, related_noises
+from .noise_law import (
+    Laws,
+    coin_of,
+    in_deviations,
+    is_gaussian,
+    largest_scale,
+    noise_of,
+    related_noises,
+    repeated_numbers,
+)
 from .recording import Shown, Tape, Use, recorded
 
 Fit = Callable[[Data], Any]
@@ -59,12 +69,27 @@ class Twin:
 
 
 def spent_by(result: Any) -> Any:
-    """Return the report of what a fit, a score or a search has spent; None if it has none."""
+    """Return the report of what a fit, a score or a search has spent; None if it has none.
+
+    A cross-validation tells what its fits and its score cost together: its own report is that of the score alone.
+    """
+    if isinstance(result, PrivateCrossValidation):
+        return result.cost
     for name in ("privacy_spent_", "privacy_spent"):
         if hasattr(result, name):
             return getattr(result, name)
     steps = getattr(result, "steps", None)
     return spent_by(steps[-1][1]) if steps else None
+
+
+def adjacency_of(result: Any) -> str | None:
+    """Return which neighbours the first report in a result is for, also in a list or dict; None if there is none."""
+    if isinstance(result, list | tuple | dict):
+        inside = map(adjacency_of, result.values() if isinstance(result, dict) else result)
+        return next((found for found in inside if found), None)
+    spent = result.privacy_spent if isinstance(result, PrivateCrossValidation) else spent_by(result)
+    found: str | None = getattr(spent, "adjacency", None)
+    return found
 
 
 def read_transcripts(
@@ -76,9 +101,6 @@ def read_transcripts(
     it is for the pair that told most.
     """
     laws, begun, unread, best = Laws(error / 4), time.monotonic(), dict[str, int](), None
-    if pairs and not _repeats(fit, pairs[0].one):
-        yield "the fit draws random numbers that no stream of bits decides: it cannot be run again with the same ones"
-        return
     for k, pair in enumerate(pairs):
         now = time.monotonic()
         left = begun + seconds / 2 - now
@@ -107,7 +129,7 @@ def _twins(fit: Fit, pair: Pair, streams: Sequence[int], until: float) -> list[T
     twins = list[Twin]()
     for stream in streams:
         if len(twins) < 2 or time.monotonic() < until:
-            twins.append(_twin(fit, pair, stream))
+            twins.append(_twin(fit, pair, stream, again=not twins))
     return twins
 
 
@@ -120,19 +142,12 @@ def _run(
     always: int | None = None,
     leaving: Sequence[int] = (),
 ) -> tuple[Tape, Seen, Any]:
-    with recorded(Tape(earlier), always, leaving) as tape:
+    with recorded(Tape(earlier), always, leaving, len(data.y)) as tape:
         seen, result = observed(partial(fit, data), stream)
     return tape, seen, result
 
 
-def _repeats(fit: Fit, data: Data) -> bool:
-    """Return whether a second run on the same data, under the same bits, shows the same."""
-    one, seen, _ = _run(fit, data, 1)
-    again, seen_again, _ = _run(fit, data, 1, one)
-    return again.repeats_noise() and not list(differences("", [seen], [seen_again]))
-
-
-def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
+def _twin(fit: Fit, pair: Pair, stream: int, *, again: bool) -> Twin:
     one, seen, result = _run(fit, pair.one, stream)
     raised = seen.parts["exception"].kind
     if raised != "none":
@@ -146,13 +161,30 @@ def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
     if pair.leaving and any(use.sampling for use in one.released):
         raise Unreadable("a row is left out of sums over all rows, not of random batches")
     other, seen_other, _ = _run(fit, pair.other, stream, one, leaving=pair.leaving)
-    leaks = list(_leaks(one, other, seen, seen_other, pair)) + list(_unreported(one, result))
+    if other.in_parts:
+        raise Unreadable("a row is left out of sums over all rows, not of sums over parts of them")
+    leaks = list(_leaks(one, other, seen, seen_other, pair))
+    if again or leaks:
+        _require_same_again(fit, pair, stream, one, seen)
+    leaks += _unreported(one, result)
     inside = None
     if any(use.sampling for use in one.released):
         unit = _only_weight(pair, one)
         with_unit, without = (_run(fit, data, stream, one, always=unit)[0] for data in (pair.one, pair.other))
         inside = with_unit, without
     return Twin(one, other, inside, tuple(dict.fromkeys(leaks)))
+
+
+def _require_same_again(fit: Fit, pair: Pair, stream: int, one: Tape, seen: Seen) -> None:
+    """Raise Unreadable if the same rows and bits lead to something else: what differs may then not come from rows."""
+    tape, seen_again, _ = _run(fit, pair.one, stream, one)
+    values = [[use.value for use in some.released] for some in (one, tape)]
+    same = not tape.parted and len(values[0]) == len(values[1])
+    if not same or not all(map(np.array_equal, *values)) or any(differences("", [seen], [seen_again])):
+        raise Unreadable(
+            "a second fit on the same rows with the same bits did something else, so a difference would not have to "
+            "come from rows: a fit may draw from dpsk and from NumPy's global generator, in one process and one thread"
+        )
 
 
 def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> Iterator[str]:
@@ -165,8 +197,7 @@ def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> 
         yield f"one fit makes {len(one.released)} releases and the other {len(other.released)}, after the same ones"
         return
     if not other.repeats_noise():
-        yield "after the same noisy values the two fits draw other random bits"
-        return
+        raise Unreadable("after the same noisy values the two fits draw other random bits, so nothing corresponds")
     for difference in differences("", [seen], [seen_other]):
         yield f"although all noisy values are the same, {difference}"
     for use, twin in zip(one.released, other.released, strict=True):
@@ -308,7 +339,9 @@ def _scales(tapes: Sequence[Tape], laws: Laws, error: float) -> tuple[dict[str, 
         for k, tape in enumerate(tapes)
         if any(is_gaussian(use.mechanism) for use in tape.released)
     ]
-    return scales, [*wrong, *related_noises(noises, error / 4), *related_noises(whole, error / 4)]
+    repeated = repeated_numbers([use for tape in tapes for use in tape.released], error / 8)
+    related = [*related_noises(noises, error / 4), *related_noises(whole, error / 8)]
+    return scales, [*wrong, *repeated, *related]
 
 
 def _coins(twin: Twin, *, error: float, until: float) -> list[Coin]:
