@@ -1,6 +1,9 @@
 """The entry of audits: what it takes, refuses, tries and returns. Each honest audit is wrong with probability 1e-3."""
 
+import hashlib
 import pickle
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -17,6 +20,7 @@ from dpsk import (
     PrivacyLedger,
     audit,
     make_pipeline,
+    private_cross_validate,
     private_score,
 )
 from dpsk.audits import Claim
@@ -259,3 +263,85 @@ def test_what_releases_nothing_through_dpsk_is_not_read():
     result = audit(Means(), attacks=["transcript"], seconds=1.0)
     assert not result.refuted
     assert result.findings == ()
+
+
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (60, 3))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def projected(X, y):
+    """Randomness of its own, which a replay does not know."""
+    return default(bounds=(-1, 1)).fit(X @ np.random.default_rng().normal(size=(3, 3)), y)
+
+
+def timed(X, y):
+    return default(bounds=(-1, 1)).fit(X, y), time.time()
+
+
+def in_threads(X, y):
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(lambda _: default(bounds=(-1, 1)).fit(X, y), range(2)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", [projected, timed, in_threads])
+def test_randomness_from_elsewhere_is_no_evidence(action):
+    result = audit(
+        action, *rows(), claim=(2.0, 2e-6), adjacency="zero-out", attacks=["transcript"], seconds=4, confidence=0.999
+    )
+    assert not result.refuted
+    if action is not in_threads:  # which may happen to run one after the other
+        assert result.findings == ()
+        assert any("with the same bits did something else" in note for note in result.notes)
+
+
+def halves(X, y):
+    """Two fits on rows of their own promise together what one does."""
+    return [default(classes=[0, 1]).fit(X[part::2], y[part::2]) for part in (0, 1)]
+
+
+@pytest.mark.slow
+def test_a_row_leaves_one_part_of_the_rows_only():
+    result = audit(halves, *rows(), claim=(1.0, 1e-6), attacks=["transcript"], seconds=6)
+    assert result.adjacency == "zero-out"  # from the reports inside
+    assert not result.refuted
+    assert any("sums over parts" in note for note in result.notes)
+
+
+def cross_validated(X, y):
+    return private_cross_validate(default(), X, y, epsilon=1.0, cv=3)
+
+
+@pytest.mark.slow
+def test_a_cross_validation_promises_what_all_of_it_costs():
+    result = audit(cross_validated, *rows(), attacks=["transcript"], seconds=6)
+    assert (result.claim.epsilon, result.adjacency) == (3.0, "zero-out")
+    assert 0 < result.epsilon <= 3.0
+    assert not result.refuted
+
+
+class Centred(DPLogisticRegression):
+    """A fit that keeps means without noise."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight=sample_weight)
+        self._means = np.asarray(X).mean(axis=0)
+        return self
+
+
+class Fingerprinted(DPLogisticRegression):
+    """A fit that tells a hash of its rows."""
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight=sample_weight)
+        self.rows_ = hashlib.md5(np.ascontiguousarray(X).tobytes(), usedforsecurity=False).hexdigest()
+        return self
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leaky", [Centred, Fingerprinted])
+def test_facts_without_noise_are_found_in_little_time(leaky):
+    """A hash looks like a random name with probability 1/64: the rows are made without randomness, so it does not."""
+    assert audit(leaky(1.0, 1e-6), attacks=["transcript"], seconds=10).refuted

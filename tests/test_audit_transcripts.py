@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import dpsk.data.ahead as ahead
 from benchmarks import planted
 from dpsk import (
     Categories,
@@ -219,3 +220,11 @@ def test_known_categories_are_read():
     found, claim = audited(lambda: DPTabularClassifier(1.0, 1e-6, adjacency="replace", columns=kinds), two)
     assert not found.refuted
     assert 0 < found.epsilon <= claim.epsilon
+
+
+@pytest.mark.slow
+def test_batches_that_hold_more_than_they_promise_are_caught(monkeypatch):
+    right = ahead.poisson_sample
+    monkeypatch.setattr(ahead, "poisson_sample", lambda n, rate, bits: right(n, 2 * rate, bits))
+    found, _ = audited(sampled, weight_pair())
+    assert any("where 0.1 is promised" in leak for leak in found.leaks)

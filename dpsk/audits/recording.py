@@ -19,7 +19,7 @@ from ..data import ahead
 from ..data.private import Batch, NoisyQuery, PrivateData, Sealed, SealedRows
 from ..data.rows import ChunkRows
 from ..mechanisms import Mechanism, Sensitivity
-from ..mechanisms.samplers import Integers, poisson_sample
+from ..mechanisms.samplers import Integers
 from ..mechanisms.sparse_vector import OpenSearch
 from ..privacy.amplification import Sampling
 from ..privacy.discovery import Discovery
@@ -69,6 +69,8 @@ class Tape:
     """The label of a release whose noise is inside a computation, so that no value meets it."""
     discovers: bool = False
     """Whether names were looked for that are not public, so that the numbers of values may differ."""
+    batches: list[tuple[float, int, int]] = field(default_factory=list)
+    """Of each Poisson batch the rate that was asked for, the number of all units, and how many of them it holds."""
     in_parts: bool = False
     """Whether there were sums over other rows than all, so that a place does not say which row is meant."""
     parted: str | None = None
@@ -148,8 +150,9 @@ def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = (),
             (Discovery, "threshold", _threshold),
         ):
             stack.enter_context(patch.object(owner, name, wrapper(tape, getattr(owner, name))))
-        if always is not None:
-            stack.enter_context(patch.object(ahead, "poisson_sample", _with_unit(poisson_sample, always)))
+        sample = vars(ahead)["poisson_sample"]
+        drawn = _counted(tape, sample) if always is None else _with_unit(sample, always)
+        stack.enter_context(patch.object(ahead, "poisson_sample", drawn))
         if leaving:
             stack.enter_context(patch.object(ChunkRows, "total", _without(tape, ChunkRows.total, leaving, n_rows)))
         yield tape
@@ -253,6 +256,15 @@ def _difference_of_tallies(whole: Tally, part: Tally) -> Tally:
         {at: {name: -count for name, count in named.items()} for at, named in part.named.items()},
     )
     return whole + negative
+
+
+def _counted(tape: Tape, sample: Callable[..., Integers]) -> Callable[..., Integers]:
+    def counted(n: int, rate: float, bits: Any) -> Integers:
+        batch = sample(n, rate, bits)
+        tape.batches.append((rate, n, len(batch)))
+        return batch
+
+    return counted
 
 
 def _with_unit(sample: Callable[..., Integers], unit: int) -> Callable[..., Integers]:

@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from ..mechanisms.samplers import Floats
 from ..mechanisms.sparse_vector import OpenSearch
@@ -340,8 +340,24 @@ def _scales(tapes: Sequence[Tape], laws: Laws, error: float) -> tuple[dict[str, 
         if any(is_gaussian(use.mechanism) for use in tape.released)
     ]
     repeated = repeated_numbers([use for tape in tapes for use in tape.released], error / 8)
-    related = [*related_noises(noises, error / 4), *related_noises(whole, error / 8)]
-    return scales, [*wrong, *repeated, *related]
+    related = [*related_noises(noises, error / 4), *related_noises(whole, error / 16)]
+    return scales, [*wrong, *repeated, *related, *_too_large_batches(tapes, error / 16)]
+
+
+def _too_large_batches(tapes: Sequence[Tape], error: float) -> list[str]:
+    """Return in words which batches hold units more often than promised; true with probability ``error``.
+
+    Batches of one rate hold a binomial number of units together.
+    """
+    units, held = Counter[float](), Counter[float]()
+    for rate, n, size in (batch for tape in tapes for batch in tape.batches):
+        units[rate] += n
+        held[rate] += size
+    return [
+        f"random batches hold {held[rate] / units[rate]:.3g} of all units, where {rate:.3g} is promised"
+        for rate in units
+        if binom.sf(held[rate] - 1, units[rate], rate) < error / len(units)
+    ]
 
 
 def _coins(twin: Twin, *, error: float, until: float) -> list[Coin]:
