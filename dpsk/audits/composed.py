@@ -97,7 +97,8 @@ class _Total:
     @classmethod
     def of(cls, losses: Floats, masses: Floats, around: float) -> _Total:
         weighed = masses * np.exp(-np.clip(losses, -700, 700))
-        return cls(losses, *(np.append(np.cumsum(some[::-1])[::-1], 0.0) for some in (masses, weighed)), around)
+        above, elsewhere = (np.append(np.cumsum(some[::-1])[::-1], 0.0) for some in (masses, weighed))
+        return cls(losses, above, elsewhere, around)
 
     def delta(self, epsilon: Floats) -> Floats:
         first = np.searchsorted(self.losses, epsilon, side="right")

@@ -150,7 +150,7 @@ def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = (),
             (Discovery, "threshold", _threshold),
         ):
             stack.enter_context(patch.object(owner, name, wrapper(tape, getattr(owner, name))))
-        drawn = _counted(tape, ahead.poisson_sample) if always is None else _with_unit(poisson_sample, always)
+        drawn = _counted(tape, vars(ahead)["poisson_sample"]) if always is None else _with_unit(poisson_sample, always)
         stack.enter_context(patch.object(ahead, "poisson_sample", drawn))
         if leaving:
             stack.enter_context(patch.object(ChunkRows, "total", _without(tape, ChunkRows.total, leaving, n_rows)))
