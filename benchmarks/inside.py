@@ -16,6 +16,7 @@ from unittest import mock
 import numpy as np
 
 from dpsk.audits import Claim
+from dpsk.audits.coins import Coin
 from dpsk.audits.compare_models import compare_models
 from dpsk.audits.neighbouring import Data, Pair, made_data
 from dpsk.data import ArrayRows, Compact, Door, PrivateData, Query, RowMap
@@ -41,7 +42,10 @@ from dpsk.mechanisms import (
     Sensitivity,
     SymmetricGaussian,
     SystemBits,
+    additive,
     bits_for,
+    randomness,
+    spherical,
 )
 from dpsk.mechanisms.additive import noise_scale
 from dpsk.mechanisms.samplers import discrete_laplace, rounded_gaussian
@@ -59,15 +63,17 @@ from dpsk.privacy import (
     GaussianDP,
     Ledger,
     Sampling,
+    amplification,
     best_order,
     conversions,
 )
 from dpsk.privacy.conversions import gaussian_mu, paper_mu
 from dpsk.privacy.currencies import require_single_row
+from dpsk.privacy.discovery import Discovery
 from dpsk.privacy.repetition import BestOf, Law
 from dpsk.privacy.units import ROW
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
-from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run
+from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run, sampled
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 from dpsk.solvers.output_perturbation import strength
 from dpsk.solvers.second_order import Constants, SecondOrder

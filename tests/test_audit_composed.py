@@ -42,7 +42,7 @@ def test_the_profile_of_gaussian_noise_is_that_of_the_library():
     assert (gaussian_profile(0.0, EPSILONS) == 0).all()
 
 
-@pytest.mark.parametrize(("rate", "mu", "count"), [(0.05, 1.0, 300), (0.3, 0.5, 100), (0.01, 2.0, 50)])
+@pytest.mark.parametrize(("rate", "mu", "count"), [(0.05, 1.0, 100), (0.3, 0.5, 30)])
 def test_batches_agree_with_an_independent_accountant(rate, mu, count):
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     theirs = pld.from_gaussian_mechanism(1 / mu, sampling_prob=rate, value_discretization_interval=1e-4)

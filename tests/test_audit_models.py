@@ -20,7 +20,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from dpsk import OutputPerturbationLogisticRegression
 from dpsk.audits.claims import Claim
 from dpsk.audits.compare_models import _Count, compare_models
-from dpsk.audits.gaussian_shape import gaussian_profile, least_distance, looks_gaussian
+from dpsk.audits.composed import gaussian_profile
+from dpsk.audits.gaussian_shape import least_distance, looks_gaussian
 from dpsk.audits.neighbouring import Data, Pair, made_data, pairs_of
 from dpsk.audits.released import Released, released
 from dpsk.audits.repeated_fits import look
@@ -317,8 +318,8 @@ def test_the_profile_of_a_distance_is_that_of_gaussian_differential_privacy():
     epsilons = np.linspace(0, 12, 25)
     for mu in (0.01, 0.5, 1.5, 6.0):
         expected = [conversions.gaussian_delta(epsilon, mu) for epsilon in epsilons]
-        np.testing.assert_allclose(gaussian_profile(mu)(epsilons), expected, rtol=1e-6, atol=1e-300)
-    assert not gaussian_profile(0.0)(epsilons).any()
+        np.testing.assert_allclose(gaussian_profile(mu, epsilons), expected, rtol=1e-6, atol=1e-300)
+    assert not gaussian_profile(0.0, epsilons).any()
 
 
 def test_the_shape_is_tested_at_the_level_that_is_stated():

@@ -32,7 +32,7 @@ def test_the_readme_begins_with_a_raw_table(capsys, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_first_example_of_numbers_runs_and_scores_about_what_it_says(capsys, tmp_path, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(), re.S)
-    _, example, report, steps, ledger, judged, away, persons, past_memory, search = blocks
+    _, example, report, steps, ledger, judged, away, audited, persons, past_memory, search = blocks
     namespace = {}
     exec(compile(example, "README.md", "exec"), namespace)
     printed = capsys.readouterr().out
@@ -52,6 +52,9 @@ def test_the_first_example_of_numbers_runs_and_scores_about_what_it_says(capsys,
     assert "positive class True" in capsys.readouterr().out
     exec(compile(away, "README.md", "exec"), namespace)
     assert "dpsk" not in type(namespace["plain"]).__module__
+    exec(compile(audited, "README.md", "exec"), namespace)
+    assert not namespace["result"].refuted
+    assert "An audit can show that a promise is broken" in capsys.readouterr().out
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((6000, 3)), columns=["a", "b", "c"]).assign(label=rng.random(6000) < 0.5)
     ids, missed = np.arange(6000) // 3, frame["label"]

@@ -83,6 +83,8 @@ ALL = (
     timed("tabular_scale", "raw tables: time and memory by rows, beside boosted trees"),
     timed("predictions", "time of predictions beside one matrix product"),
     timed("exports", "exported models: labels, probabilities, time and size beside dpsk"),
+    timed("audits", "audits of every estimator: how much of the claimed epsilon three attackers prove"),
+    timed("audit_power", "planted faults, and how long audits need to find them"),
     timed("audit_others", "audits of other libraries' private estimators beside those of dpsk"),
     timed("primitives", "the cost of every primitive"),
     timed("ledger", "the time of a spend"),

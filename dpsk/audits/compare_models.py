@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 from .claims import Claim
 from .coins import Profile
+from .composed import gaussian_profile
 from .finding import Finding
-from .gaussian_shape import gaussian_profile, least_distance, looks_gaussian
+from .gaussian_shape import least_distance, looks_gaussian
 from .neighbouring import Pair
 from .pilot import Pilot
 from .repeated_fits import Fit, RepeatedFits
@@ -139,7 +141,7 @@ class _Count:
         for plain in (True, False):
             ones, others = tally.scores(fits, plain)
             if looks_gaussian(ones, others):
-                profile = gaussian_profile(least_distance(ones, others, error / 2))
+                profile = partial(gaussian_profile, least_distance(ones, others, error / 2))
                 found.append(self.claim.least_epsilon(profile, self.pair.size))
         return max(found, default=None)
 

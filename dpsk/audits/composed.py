@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import logsumexp, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 from ..mechanisms.samplers import Floats
 from .coins import Coin
@@ -107,12 +107,15 @@ class _Total:
 
 
 def gaussian_profile(mu: float, epsilon: Floats) -> Floats:
-    """Return the delta of two normal distributions, ``mu`` standard deviations apart, at each epsilon >= 0."""
+    """Return the delta of two normal distributions, ``mu`` standard deviations apart, at each epsilon >= 0.
+
+    See docs/guarantees.md, 5.1.
+    """
     epsilon = np.asarray(epsilon, dtype=np.float64)
     if mu <= 0:
         return np.zeros_like(epsilon)
-    with np.errstate(over="ignore", invalid="ignore"):
-        delta: Floats = ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(epsilon, 700)) * ndtr(-mu / 2 - epsilon / mu)
+    above = log_ndtr(-mu / 2 - epsilon / mu)
+    delta = ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(epsilon + above, 0.0))
     return np.asarray(np.maximum(delta, 0.0), dtype=np.float64)
 
 

@@ -10,7 +10,6 @@ from scipy.special import log_ndtr, ndtr
 from scipy.stats import f as variance_ratio
 
 from ..mechanisms.samplers import Floats
-from .coins import Profile
 
 LEVEL = 0.01
 """How often each of the three tests of the shape rejects Gaussian samples of one variance."""
@@ -64,17 +63,3 @@ def least_distance(ones: Floats, others: Floats, error: float) -> float:
 
     slack = 14 * (1 + abs(t) / math.sqrt(freedom))
     return max(0.0, float(brentq(gap, t - slack, t + slack)) * length)
-
-
-def gaussian_profile(distance: float) -> Profile:
-    """Return the delta of two Gaussian distributions at this distance (docs/guarantees.md, 5.1)."""
-
-    def profile(epsilon: Floats) -> Floats:
-        epsilon = np.asarray(epsilon, dtype=np.float64)
-        if distance <= 0:
-            return np.zeros_like(epsilon)
-        above = log_ndtr(-distance / 2 - epsilon / distance)
-        found: Floats = ndtr(distance / 2 - epsilon / distance) - np.exp(np.minimum(epsilon + above, 0.0))
-        return np.maximum(found, 0.0)
-
-    return profile

@@ -19,7 +19,7 @@ from ..data import ahead
 from ..data.private import Batch, NoisyQuery, PrivateData, Sealed, SealedRows
 from ..data.rows import ChunkRows
 from ..mechanisms import Mechanism, Sensitivity
-from ..mechanisms.samplers import Integers, poisson_sample
+from ..mechanisms.samplers import Integers
 from ..mechanisms.sparse_vector import OpenSearch
 from ..privacy.amplification import Sampling
 from ..privacy.discovery import Discovery
@@ -114,7 +114,7 @@ class Tape:
             return value
         return then.value
 
-    def bits_are_the_same(self) -> bool:
+    def repeats_noise(self) -> bool:
         """Return whether the noisy values are those of the earlier tape, as they are under the same random bits."""
         if self.earlier is None or self.parted or len(self.released) != len(self.earlier.released):
             return False
@@ -150,7 +150,8 @@ def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = (),
             (Discovery, "threshold", _threshold),
         ):
             stack.enter_context(patch.object(owner, name, wrapper(tape, getattr(owner, name))))
-        drawn = _counted(tape, vars(ahead)["poisson_sample"]) if always is None else _with_unit(poisson_sample, always)
+        sample = vars(ahead)["poisson_sample"]
+        drawn = _counted(tape, sample) if always is None else _with_unit(sample, always)
         stack.enter_context(patch.object(ahead, "poisson_sample", drawn))
         if leaving:
             stack.enter_context(patch.object(ChunkRows, "total", _without(tape, ChunkRows.total, leaving, n_rows)))

@@ -45,8 +45,8 @@ from .recording import Shown, Tape, Use, recorded
 Fit = Callable[[Data], Any]
 
 PREMISE = (
-    "that Gaussian noise is Gaussian, of which only the scale and the shape were tested, and that other transcripts "
-    "move as far as the least of those that were read"
+    "that Gaussian noise is Gaussian, of which the scale and the shape were tested, and that other runs differ at "
+    "least as much as those that were looked at"
 )
 _ROUNDING = 1 + 1e-9
 
@@ -103,27 +103,34 @@ def read_transcripts(
     laws, begun, unread, best = Laws(error / 4), time.monotonic(), dict[str, int](), None
     for k, pair in enumerate(pairs):
         now = time.monotonic()
-        share = max(0.0, begun + seconds / 2 - now) / (len(pairs) - k)
-        if best is not None and now - begun > seconds / 2:
+        left = begun + seconds / 2 - now
+        if best is not None and left < 0:
             unread["there was no time left"] = len(pairs) - k
             break
-        twins = list[Twin]()
+        share = max(0.0, left) / (len(pairs) - k)
         try:
-            while len(twins) < 2 or (len(twins) < streams and time.monotonic() < now + share / 2):
-                twins.append(_twin(fit, pair, 1 + k * streams + len(twins), again=not twins))
+            twins = _twins(fit, pair, range(1 + k * streams, 1 + (k + 1) * streams), now + share / 2)
         except Unreadable as reason:
             unread[str(reason)] = unread.get(str(reason), 0) + 1
             continue
-        judged = _Judge(twins, pair, claim, laws, error / 2 / len(pairs), now)
-        found = judged.finding(share - (time.monotonic() - now))
+        judge = _Judge(twins, pair, claim, laws, error / 2 / len(pairs), now)
+        found = judge.finding(now + share)
         yield found
         if best is None or found.epsilon > best[1]:
-            best = judged, found.epsilon
-    left = begun + seconds - time.monotonic()
-    if best is not None and best[0].tosses and left > 0:
-        yield replace(best[0], error=error / 4, begun=time.monotonic()).finding(left)
+            best = judge, found.epsilon
+    if best is not None and best[0].tosses and time.monotonic() < begun + seconds:
+        yield replace(best[0], error=error / 4, begun=time.monotonic()).finding(begun + seconds)
     for why, count in unread.items():
         yield f"{count} of {len(pairs)} pairs: {why}"
+
+
+def _twins(fit: Fit, pair: Pair, streams: Sequence[int], until: float) -> list[Twin]:
+    """Return the records of a pair under as many streams as there is time for, and at least two."""
+    twins = list[Twin]()
+    for stream in streams:
+        if len(twins) < 2 or time.monotonic() < until:
+            twins.append(_twin(fit, pair, stream, again=not twins))
+    return twins
 
 
 def _run(
@@ -145,6 +152,8 @@ def _twin(fit: Fit, pair: Pair, stream: int, *, again: bool) -> Twin:
     raised = seen.parts["exception"].kind
     if raised != "none":
         raise Unreadable(f"the fit raises on ordinary data already, so there is nothing to audit: {raised}")
+    if not one.released and not one.opaque:
+        raise Unreadable("the fit makes no release through dpsk")
     if one.opaque:
         raise Unreadable(f"the release {one.opaque!r} has its noise inside of a computation: no value meets it")
     if isinstance(getattr(spent_by(result), "currency", None), BestOf):
@@ -187,6 +196,8 @@ def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> 
     if len(one.released) != len(other.released):
         yield f"one fit makes {len(one.released)} releases and the other {len(other.released)}, after the same ones"
         return
+    if not other.repeats_noise():
+        raise Unreadable("after the same noisy values the two fits draw other random bits, so nothing corresponds")
     for difference in differences("", [seen], [seen_other]):
         yield f"although all noisy values are the same, {difference}"
     for use, twin in zip(one.released, other.released, strict=True):
@@ -242,8 +253,8 @@ class _Judge:
         """Whether there are releases whose noise is not Gaussian."""
         return any(not is_gaussian(use.mechanism) for use in self.twins[0].one.released)
 
-    def finding(self, seconds: float) -> Finding:
-        """Return the finding; fresh draws of noise that is not Gaussian take so long."""
+    def finding(self, until: float) -> Finding:
+        """Return the finding; noise that is not Gaussian is drawn anew until then."""
         twins, pair, error = self.twins, self.pair, self.error
         leaks = [leak for twin in twins for leak in twin.leaks]
         leaks += [leak for twin in twins for shown in twin.one.shown for leak in _shown_too_often(shown)]
@@ -253,7 +264,7 @@ class _Judge:
         epsilon, refuted = 0.0, bool(leaks)
         if whole:
             least = min((_moves(twin, scales) for twin in whole), key=lambda one: one.size)
-            coins = _coins(least.twin, error=error / 2, seconds=seconds)
+            coins = _coins(least.twin, error=error / 2, until=until)
             composed = Composed(least.mu, coins, grouped(least.batches))
             epsilon = self.claim.least_epsilon(composed.delta, pair.size)
             refuted = refuted or self.claim.refuted_by(composed.delta, pair.size)
@@ -349,7 +360,7 @@ def _too_large_batches(tapes: Sequence[Tape], error: float) -> list[str]:
     ]
 
 
-def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:
+def _coins(twin: Twin, *, error: float, until: float) -> list[Coin]:
     """Return a coin for each release whose noise is not Gaussian, outside of batches."""
     zipped = zip(twin.one.released, twin.other.released, strict=True)
     loose = [(use, other) for use, other in zipped if not is_gaussian(use.mechanism) and use.sampling is None]
@@ -359,7 +370,7 @@ def _coins(twin: Twin, *, error: float, seconds: float) -> list[Coin]:
         if any(not np.array_equal(use.value, other.value) for use, other in some):
             parts.append(([use for use, _ in some], [other for _, other in some]))
     parts.sort(key=lambda some: -max(map(_reach, *some)))  # as many as there is time for, the most telling ones first
-    until, coins = time.monotonic() + seconds, list[Coin]()
+    coins = list[Coin]()
     for k, both in enumerate(parts):
         left = until - time.monotonic()
         if k and left <= 0:
