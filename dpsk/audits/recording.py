@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
@@ -79,11 +80,15 @@ class Tape:
     _sampling: Sampling | None = None
     _turn: int = 0
     _inside: bool = False
+    _thread: int = field(default_factory=get_ident)
+    elsewhere: bool = False
+    """Whether another thread has used a mechanism, so that the order of releases is left to chance."""
 
     def use(
         self, call: Callable[..., Any], mechanism: Mechanism, value: Any, sensitivity: Sensitivity, bits: Any
     ) -> Any:
         """Use a mechanism, on the earlier value if there is one."""
+        self.elsewhere |= get_ident() != self._thread
         if self._inside:  # a mechanism that uses another one
             return call(mechanism, value, sensitivity, bits)
         value = np.array(value)
