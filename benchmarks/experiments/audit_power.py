@@ -32,7 +32,7 @@ from ..experiment import write
 from ..table import Row, Rows, Table, markdown
 from .audits import CONFIDENCE, MODEL, PERSONS, REPLACE, TRANSCRIPT, ZERO_OUT, Case, down, nothing, raw, scored
 
-TIMES = {TRANSCRIPT: (2.5, 5.0, 10.0, 20.0, 40.0, 60.0), MODEL: (60.0,)}
+TIMES = {TRANSCRIPT: (2.5, 5.0, 10.0, 20.0, 40.0, 60.0), MODEL: (40.0,)}
 """How long audits may take, one after the other. The one who sees models stops by itself where it refutes."""
 HONEST = 10.0
 PLAIN = {"steps": 4, "momentum": 0.0, "average": 1e-9, "alpha": 0.0, "step_size": 1e-3, "gradient_clip": 0.1}
