@@ -78,3 +78,10 @@ def test_adaptive_shifts_with_one_sum_of_squares_are_one_gaussian():
         scaled = np.sort((total - theta * m * m) / m)
         distance = np.abs(np.arange(1, draws + 1) / draws - norm.cdf(scaled)).max()
         assert distance < 0.0193
+
+
+def test_losses_that_fall_off_the_grid_do_not_come_back_at_its_other_end():
+    # a million small losses, each rounded down, once added up to less than the grid holds: deltas were twice too high
+    epsilons = np.linspace(0, 2, 21)
+    composed = Composed(0.0, (), [Batches(0.001, 1 - 1e-12, 1_000_000)])
+    assert (composed.delta(epsilons) <= gaussian_profile(1.0, epsilons)).all()

@@ -5,9 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from dpsk.audits.noise_law import coin_of, fresh_noise, is_normal, largest_scale, noise_of, related_noises
+from dpsk.audits.noise_law import (
+    coin_of,
+    fresh_noise,
+    is_normal,
+    largest_scale,
+    noise_of,
+    related_noises,
+    repeated_numbers,
+)
 from dpsk.audits.recording import Use
-from dpsk.mechanisms import Gaussian, Laplace, NoisyMin, SeededBits, Sensitivity, SymmetricGaussian
+from dpsk.mechanisms import Gaussian, Laplace, NoisyMin, SeededBits, Sensitivity, SymmetricGaussian, SystemBits
 
 ONE = Sensitivity(l1=1 << 20, l2=1 << 20, linf=1 << 20)
 
@@ -69,3 +77,25 @@ def test_coins_of_other_mechanisms_stay_below_the_truth_and_come_close(mechanism
     coin = coin_of(*([use(mechanism, value)] for value in values), error=1e-6, seconds=1.0)
     found = max(math.log(coin.often / coin.seldom), math.log((1 - coin.seldom) / (1 - coin.often)))
     assert 0.3 * truth < found <= truth
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda noise: noise, None),
+        (lambda noise: np.append(noise[:-1], 0), "1 had no noise"),
+        (lambda noise: np.append(noise[:-1], noise[0]), "1 that of another one"),
+        (lambda noise: np.append(noise[:-1], -noise[0]), "1 that of another one"),
+    ],
+)
+def test_entries_without_noise_of_their_own_are_told(spoil, words):
+    mechanism, sensitivity, value = Gaussian(1.0), Sensitivity(2.0**40, 2.0**40, 2.0**40), np.arange(6)
+    noise = spoil(np.asarray(mechanism(np.zeros(6, np.int64), sensitivity, SystemBits())))
+    found = repeated_numbers([Use("a sum", mechanism, value, sensitivity, value + noise)], 1e-6)
+    assert [words in text for text in found] == ([] if words is None else [True])
+
+
+def test_noise_on_a_coarse_grid_may_repeat():
+    mechanism, sensitivity, value = Gaussian(1.0), Sensitivity(9.0, 9.0, 9.0), np.zeros(100, np.int64)
+    noisy = np.asarray(mechanism(value, sensitivity, SystemBits()))
+    assert repeated_numbers([Use("a sum", mechanism, value, sensitivity, noisy)], 1e-6) == []

@@ -72,9 +72,9 @@ def test_a_bound_above_the_claim_is_counted_and_named(results, monkeypatch):
     assert "**1 of 3 audits prove more than was claimed.** a, zero-out, 8.0, model: 9.5." in text
     assert "0.00 such" in text
     assert "with a probability of 0 % at most" in text
-    assert "| a | zero-out | 1 | 1e-06 | 0.987 | 98 | 12 | 30 | one |" in text
+    assert "| a | zero-out | 1 | 1e-06 | 0.987 | 98 | 12 | 30 (15) | one |" in text
     assert "| b | zero-out | why |" in text
-    assert "| a | zero-out | 8 | 1e-06 | 9.500, refuted | 118 | 700 | 30 |  | 9.9 |" in text
+    assert "| a | zero-out | 8 | 1e-06 | 9.500, refuted | 118 | 700 | 30 (15) |  | 9.9 |" in text
     assert "2 minutes together, and had 1 minutes" in text
 
 
@@ -136,10 +136,10 @@ def test_an_attack_gets_more_time_until_it_refutes(monkeypatch):
         return Result(Claim(1.0, 1e-6), (), 0.999, "one", "row", "replace", seconds, "made data", epsilon=epsilon)
 
     monkeypatch.setattr(audit_power, "audited", audited)
-    found = audit_power.measure(None, "one seed for all fits", audits.MODEL)
+    found = audit_power.measure(None, "one seed for all fits", audits.TRANSCRIPT)
     row = dict(zip(audit_power.FIELDS, found, strict=True))
-    assert given == [(20.0, True), (80.0, True), (10.0, False)]
-    assert (row["caught"], row["given"], row["honest caught"]) == (True, 80.0, False)
+    assert given == [(2.5, True), (5.0, True), (10.0, True), (20.0, True), (40.0, True), (10.0, False)]
+    assert (row["caught"], row["given"], row["honest caught"]) == (True, 40.0, False)
     assert (row["bound"], row["honest bound"]) == (2.0, 0.5)
 
 
@@ -165,12 +165,12 @@ def test_a_fault_that_no_attack_catches_is_named(results, monkeypatch):
         row(first, "transcript", "True", "4.0"),
         row(first, "model", "True", "2.0"),
         row(second, "transcript", "False", "60.0"),
-        row(second, "model", "False", "80.0"),
+        row(second, "model", "False", "60.0"),
     ]
     monkeypatch.setattr(table.Table, "rows", lambda _: Rows(rows))
     audit_power.report()
     text = (results / "audit_power.md").read_text()
     assert f"1 of 2 faults are caught by at least one attack.** Not caught: {second}." in text
     assert "needs 2 seconds in the median" in text
-    assert f"| {second} | model | 1 | not within 80 s |" in text
+    assert f"| {second} | model | 1 | not within 60 s |" in text
     assert "refutes 0 of 4" in text.replace("\n", " ")

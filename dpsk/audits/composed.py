@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, logsumexp, ndtr
 
 from ..mechanisms.samplers import Floats
 from .coins import Coin
@@ -78,26 +78,32 @@ class Composed:
             transform *= rfft(loss.on_grid(cell, size)) ** count
         masses = np.maximum(irfft(transform, size), 0.0)
         half = size // 2  # losses from -half cells on
-        return _Total.of((np.arange(size) - half) * cell, np.roll(masses, half))
+        around = _below(-half * cell, cell, parts)
+        return _Total.of((np.arange(size) - half) * cell, np.roll(masses, half), around)
 
 
 @dataclass(frozen=True, eq=False)
 class _Total:
-    """A loss on a grid: by cell, the mass from there on, and the mass on the other data set."""
+    """A loss on a grid: by cell, the mass from there on, and the mass on the other data set.
+
+    No more than ``around`` of the mass lies in cells that are too high, because it fell off the lower end of the grid.
+    """
 
     losses: Floats
     above: Floats
     elsewhere: Floats
+    around: float
 
     @classmethod
-    def of(cls, losses: Floats, masses: Floats) -> _Total:
+    def of(cls, losses: Floats, masses: Floats, around: float) -> _Total:
         weighed = masses * np.exp(-np.clip(losses, -700, 700))
-        return cls(losses, *(np.append(np.cumsum(some[::-1])[::-1], 0.0) for some in (masses, weighed)))
+        above, elsewhere = (np.append(np.cumsum(some[::-1])[::-1], 0.0) for some in (masses, weighed))
+        return cls(losses, above, elsewhere, around)
 
     def delta(self, epsilon: Floats) -> Floats:
         first = np.searchsorted(self.losses, epsilon, side="right")
         delta = self.above[first] - np.exp(np.minimum(epsilon, 700)) * self.elsewhere[first]
-        return np.maximum(delta - _OF_TRANSFORM, 0.0)
+        return np.maximum(delta - _OF_TRANSFORM - self.around, 0.0)
 
 
 def gaussian_profile(mu: float, epsilon: Floats) -> Floats:
@@ -131,6 +137,22 @@ class _Loss:
         inside = (steps >= -(size // 2)) & (steps < size // 2)
         masses: Floats = np.bincount(steps[inside] % size, self.masses[inside], minlength=size).astype(np.float64)
         return masses
+
+
+def _below(end: float, cell: float, parts: Sequence[tuple[_Loss, int]]) -> float:
+    """Return a bound on the probability that losses, rounded down to multiples of ``cell``, add up to below ``end``.
+
+    A transform is periodic, so what falls off the lower end comes in at the upper one. The bound is Chernoff's: it is
+    true for every tilt, and the best of a few is taken.
+    """
+    bound = 1.0
+    for tilt in np.geomspace(0.1, 1e4, 26) / -end:
+        exponent = tilt * end
+        for loss, count in parts:
+            steps = np.floor(loss.ends / cell)
+            exponent += count * float(logsumexp(-tilt * cell * steps, b=loss.masses))
+        bound = min(bound, math.exp(min(exponent, 0.0)))
+    return bound
 
 
 def _of_coin(coin: Coin, sign: int) -> _Loss:

@@ -13,7 +13,7 @@ from ..mechanisms.samplers import Floats
 from ..pipelines.in_front import rows_of
 from .rows_in_place import NEW_CATEGORY, Columns, columns_of, with_rows
 
-REPLACE, ZERO_OUT, ADD_REMOVE = "replace", "zero-out", "add-remove"
+REPLACE, ZERO_OUT, ADD_REMOVE, EITHER = "replace", "zero-out", "add-remove", "replace or add-remove"
 _QUIET = 2000
 
 
@@ -91,45 +91,64 @@ def pairs_of(
         Public data of the kind that the fit is for; X=None for :func:`made_data`.
     groups : array-like or None
         Whose row it is. All rows of one person change together, and ``groups`` is an argument of the fit.
-    adjacency : {"replace", "zero-out", "add-remove"}
-        What is promised: a unit is replaced by another one, its part of every sum is left out, or it is not there.
+    adjacency : {"replace", "zero-out", "add-remove", "replace or add-remove"}
+        What is promised: a unit is replaced by another one, its part of every sum is left out, or it is not there. If
+        nobody knows whether it is the first or the third, units are replaced, and that counts as two changes.
     takes_weights : bool
         Whether ``fit`` takes ``sample_weight``: then a unit of weight 0 is one that is left out.
     classes : array-like or None
         The labels that may occur, where the fit knows them beforehand; those in ``y`` by default.
     many : bool
-        Whether made data have many rows where all but one are zeros: a penalty then leaves more of what the row does.
+        For attackers who see transcripts. Made data have many rows where all but one are zeros: a penalty then leaves
+        more of what the row does. Of two rows that replace each other, those come first that differ in all.
     """
-    if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE):
-        raise ValueError(f"adjacency={adjacency!r} must be one of {REPLACE!r}, {ZERO_OUT!r}, {ADD_REMOVE!r}")
+    if adjacency not in (REPLACE, ZERO_OUT, ADD_REMOVE, EITHER):
+        raise ValueError(f"adjacency={adjacency!r} must be one of {(REPLACE, ZERO_OUT, ADD_REMOVE, EITHER)}")
     made = X is None
     if made:
         X, y = made_data()
     y = np.asarray(y)
+    y = y.ravel() if y.ndim == 2 and y.shape[1] == 1 else y
     X, columns = columns_of(X)
     if len(y) != columns.rows or len(y) < 2:
         raise ValueError(f"X has {columns.rows} rows and y has {len(y)} labels: give at least 2 rows, and a label each")
     target = _target(y, groups, classes)
     make, rows = _Makers(X, y, groups, target), _contents(y, columns, target)
     quiet = _quiet(make, rows, many=many and made)
-    some = [] if quiet is None else _found(quiet, _few(rows), adjacency, takes_weights)
-    found = [pair for both in zip_longest(_found(make, rows, adjacency, takes_weights), some) for pair in both if pair]
+    some = [] if quiet is None else _found(quiet, _few(rows), adjacency, takes_weights, many)
+    found = [
+        pair for both in zip_longest(_found(make, rows, adjacency, takes_weights, many), some) for pair in both if pair
+    ]
     probed = [row.entries for name, row in rows.items() if name != "largest"]
     probes = with_rows(rows_of(X, np.zeros(len(probed), dtype=np.intp)), probed, range(len(probed)))
     return [replace(pair, probes=probes) for pair in found]
 
 
-def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool) -> Iterator[Pair]:
+def _found(make: _Makers, rows: Mapping[str, _Row], adjacency: str, takes_weights: bool, many: bool) -> Iterator[Pair]:
     """Yield the pairs for these rows."""
-    single = [rows[name] for name in _WORST if name in rows]
-    if adjacency == ADD_REMOVE:
-        yield from (make.removed(row) for row in single)
-    if adjacency == ZERO_OUT:
-        yield from (make.leaving(row) for row in single)
-        if takes_weights:
-            yield from (make.weightless(row) for row in single)
+    single = _single(rows, make.target)
     size = 1 if adjacency == REPLACE else 2
-    yield from (make.replaced(*two, size=size) for two in _replacements(rows, make.target))
+    replaced = list(_replacements(rows, make.target))
+    if many:  # the one that moves all releases, and changes row and label
+        replaced.sort(key=lambda two: "half" not in two[1].name)
+    kinds = [(make.replaced(*two, size=size) for two in replaced)]
+    if adjacency == ADD_REMOVE:
+        kinds.insert(0, (make.removed(row) for row in single))
+    if adjacency == ZERO_OUT:
+        kinds.insert(0, (make.leaving(row) for row in single))
+        if takes_weights:
+            kinds.append(make.weightless(row) for row in single)
+    # in turn: a row that leaves tells most of noise, and one that is replaced shows what has none
+    yield from (pair for turn in zip_longest(*kinds) for pair in turn if pair)
+
+
+def _single(rows: Mapping[str, _Row], target: _Target) -> list[_Row]:
+    """Return the rows that leave, the worst ones with each of two labels."""
+    found = [rows[name] for name in _WORST if name in rows]
+    if target.flipped is None:
+        return found
+    others = [replace(row, name=f"{row.name}, of another label", label=target.flipped) for row in found[:2]]
+    return [row for both in zip_longest(found, others) for row in both if row is not None]
 
 
 def _few(rows: Mapping[str, _Row]) -> dict[str, _Row]:
@@ -204,16 +223,20 @@ def _target(y: Any, groups: Any, classes: Any) -> _Target:
     else:
         names = np.asarray(groups).astype(str)  # missing ids are one person
         units = [np.flatnonzero(names == name) for name in np.unique(names)]
-    for places in sorted(units, key=lambda unit: (-len(unit), -often[y[unit[0]].item()])):
+    for places in sorted(units, key=lambda unit: (-len(unit), -often[_plain(y[unit[0]])])):
         if len(places) < len(y) and (classes is not None or set(np.delete(y, places).tolist()) == set(often)):
             known = labels if classes is None else np.asarray(classes).astype(y.dtype)
             others = [label for label in known if label != y[places[0]]]
-            flipped = max(others, key=lambda label: often.get(label.item(), 0), default=None)
+            flipped = max(others, key=lambda label: often.get(_plain(label), 0), default=None)
             return _Target(places, y[places[0]], flipped)
     raise ValueError(
         "y has no row, or no person, whose labels are found in other rows too, so the set of labels would change: give "
         "at least 2 rows of a class, or the labels that are known beforehand (classes)"
     )
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
@@ -227,6 +250,8 @@ def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
             "aligned": ("an extreme row that looks like another class", columns.corner(signs)),
             "typical": ("an extreme row that looks like its class", columns.corner(-signs)),
             "huge": ("a huge row", columns.filled(signs, 1e3 * columns.largest)),
+            "high": ("a row of the largest entries", columns.corner(np.ones_like(signs))),
+            "low": ("a row of the smallest entries", columns.corner(-np.ones_like(signs))),
             "half": ("one half as long as others", columns.filled(signs, 0.5 * columns.largest)),
             "zeros": ("a row of zeros", columns.filled(signs, 0.0)),
         }
@@ -238,7 +263,7 @@ def _contents(y: Any, columns: Columns, target: _Target) -> dict[str, _Row]:
     return {key: _Row(name, found, target.label) for key, (name, found) in entries.items() if found is not None}
 
 
-_WORST = ("huge", "aligned", "typical", "copy", "category", "largest", "missing")
+_WORST = ("huge", "high", "aligned", "typical", "copy", "category", "largest", "missing")
 
 
 def _replacements(rows: Mapping[str, _Row], target: _Target) -> Iterator[tuple[_Row, _Row]]:
@@ -246,6 +271,8 @@ def _replacements(rows: Mapping[str, _Row], target: _Target) -> Iterator[tuple[_
     for name in ("aligned", "huge", "largest", "copy"):
         if name in rows and target.flipped is not None:
             yield rows[name], replace(rows[name], name="the same with another label", label=target.flipped)
+    if "high" in rows:
+        yield rows["high"], rows["low"]
     if "huge" in rows:
         if target.flipped is not None and "half" in rows:
             other = f"{rows['half'].name}, with another label"

@@ -24,6 +24,7 @@ from .recording import Use
 DRAWS = 200_000
 LEAST_DRAWS = 500
 _COARSE = 50  # grid units in a standard deviation, below which rounded noise is not normal enough for the test
+_MOST_COMPARED = 2000
 _LEAST_IN_COMMON = 12  # numbers for a test of two noises
 
 
@@ -115,6 +116,31 @@ def related_noises(noises: Sequence[tuple[str, Floats]], error: float) -> list[s
         correlation = float(x @ y / math.sqrt((x @ x) * (y @ y)))
         if abs(correlation) >= 1 - 1e-12 or _unlikely(correlation, len(x), error / len(pairs)):
             found.append(f"the noise of {a} and that of {b} are related (correlation {correlation:.3f})")
+    return found
+
+
+def repeated_numbers(uses: Sequence[Use], error: float) -> list[str]:
+    """Return in words which kinds of Gaussian noise have entries that are 0 or the same up to the sign.
+
+    Independent noise is named with probability at most ``error``: no rounded number has a probability above 0.4/s at
+    the standard deviation s, so a draw is 0, or one of two is the other up to the sign, with at most 0.8/s.
+    """
+    kinds = dict[str, list[Use]]()
+    for use in uses:
+        if isinstance(use.mechanism, Gaussian):
+            kinds.setdefault(use.label, []).append(use)
+    found = []
+    for label, some in kinds.items():
+        noises = [np.ravel(np.asarray(use.noisy, dtype=np.int64) - use.value) for use in some]
+        sizes = np.abs(np.concatenate(noises)[:_MOST_COMPARED])
+        n, spread = len(sizes), min(map(_stated, some))
+        if n * (n + 1) / 2 * 0.8 / spread > error / len(kinds):
+            continue  # so many numbers on so coarse a grid may well have some in common
+        others = n - len(np.unique(sizes[sizes > 0])) - int((sizes == 0).sum())
+        if others or not sizes.all():
+            found.append(
+                f"of {n} entries of {label!r}, {int((sizes == 0).sum())} had no noise and {others} that of another one"
+            )
     return found
 
 

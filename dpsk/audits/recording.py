@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
@@ -19,7 +20,7 @@ from ..data import ahead
 from ..data.private import Batch, NoisyQuery, PrivateData, Sealed, SealedRows
 from ..data.rows import ChunkRows
 from ..mechanisms import Mechanism, Sensitivity
-from ..mechanisms.samplers import Integers, poisson_sample
+from ..mechanisms.samplers import Integers
 from ..mechanisms.sparse_vector import OpenSearch
 from ..privacy.amplification import Sampling
 from ..privacy.discovery import Discovery
@@ -69,17 +70,25 @@ class Tape:
     """The label of a release whose noise is inside a computation, so that no value meets it."""
     discovers: bool = False
     """Whether names were looked for that are not public, so that the numbers of values may differ."""
+    batches: list[tuple[float, int, int]] = field(default_factory=list)
+    """Of each Poisson batch the rate that was asked for, the number of all units, and how many of them it holds."""
+    in_parts: bool = False
+    """Whether there were sums over other rows than all, so that a place does not say which row is meant."""
     parted: str | None = None
     """Where this run asked for something else than the earlier one, in words."""
     _label: str = "release"
     _sampling: Sampling | None = None
     _turn: int = 0
     _inside: bool = False
+    _thread: int = field(default_factory=get_ident)
+    elsewhere: bool = False
+    """Whether another thread has used a mechanism, so that the order of releases is left to chance."""
 
     def use(
         self, call: Callable[..., Any], mechanism: Mechanism, value: Any, sensitivity: Sensitivity, bits: Any
     ) -> Any:
         """Use a mechanism, on the earlier value if there is one."""
+        self.elsewhere |= get_ident() != self._thread
         if self._inside:  # a mechanism that uses another one
             return call(mechanism, value, sensitivity, bits)
         value = np.array(value)
@@ -129,11 +138,11 @@ def _kind(mechanism: Mechanism) -> Any:
 
 
 @contextmanager
-def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = ()) -> Iterator[Tape]:
+def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = (), n_rows: int = 0) -> Iterator[Tape]:
     """Record all releases in this process, inside of a context.
 
     ``always`` is a unit that every Poisson batch holds then. The rows at the places ``leaving``, those of one unit, are
-    left out of every sum over all rows, as a unit is that leaves. Their number stays as it is.
+    left out of every sum over all ``n_rows`` rows, as a unit is that leaves. Their number stays as it is.
     """
     with ExitStack() as stack:
         for family in _families(Mechanism):
@@ -146,10 +155,11 @@ def recorded(tape: Tape, always: int | None = None, leaving: Sequence[int] = ())
             (Discovery, "threshold", _threshold),
         ):
             stack.enter_context(patch.object(owner, name, wrapper(tape, getattr(owner, name))))
-        if always is not None:
-            stack.enter_context(patch.object(ahead, "poisson_sample", _with_unit(poisson_sample, always)))
+        sample = vars(ahead)["poisson_sample"]
+        drawn = _counted(tape, sample) if always is None else _with_unit(sample, always)
+        stack.enter_context(patch.object(ahead, "poisson_sample", drawn))
         if leaving:
-            stack.enter_context(patch.object(ChunkRows, "total", _without(ChunkRows.total, leaving)))
+            stack.enter_context(patch.object(ChunkRows, "total", _without(tape, ChunkRows.total, leaving, n_rows)))
         yield tape
 
 
@@ -225,8 +235,11 @@ def _threshold(tape: Tape, threshold: Callable[..., int]) -> Callable[..., int]:
     return found
 
 
-def _without(total: Callable[..., Any], places: Sequence[int]) -> Callable[..., Any]:
-    """Return the sum over rows without those at some places; sums of integers are exact, so a difference is too."""
+def _without(tape: Tape, total: Callable[..., Any], places: Sequence[int], n_rows: int) -> Callable[..., Any]:
+    """Return the sum over rows without those at some places; sums of integers are exact, so a difference is too.
+
+    A part of the rows has another row at such a place, or the same one at another place: the tape tells of parts.
+    """
     left = WeakKeyDictionary[ChunkRows, ChunkRows]()
 
     def summed(self: ChunkRows, kernel: Any) -> Any:
@@ -234,6 +247,7 @@ def _without(total: Callable[..., Any], places: Sequence[int]) -> Callable[..., 
         if self in left.values():
             return whole
         if self not in left:
+            tape.in_parts = tape.in_parts or sum(len(part) for part in self._parts()) != n_rows
             left[self] = self.rows_at(np.asarray(places), 1)
         part = total(left[self], kernel)
         return _difference_of_tallies(whole, part) if isinstance(whole, Tally) else whole - part
@@ -247,6 +261,15 @@ def _difference_of_tallies(whole: Tally, part: Tally) -> Tally:
         {at: {name: -count for name, count in named.items()} for at, named in part.named.items()},
     )
     return whole + negative
+
+
+def _counted(tape: Tape, sample: Callable[..., Integers]) -> Callable[..., Integers]:
+    def counted(n: int, rate: float, bits: Any) -> Integers:
+        batch = sample(n, rate, bits)
+        tape.batches.append((rate, n, len(batch)))
+        return batch
+
+    return counted
 
 
 def _with_unit(sample: Callable[..., Integers], unit: int) -> Callable[..., Integers]:

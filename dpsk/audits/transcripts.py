@@ -17,26 +17,38 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from ..mechanisms.samplers import Floats
 from ..mechanisms.sparse_vector import OpenSearch
+from ..model_selection.cross_validation import PrivateCrossValidation
+from ..pipelines.in_front import rows_of
 from ..privacy import PrivacySpent
 from ..privacy.repetition import BestOf
 from ..testing.observe import Seen, differences, observed
+from ..testing.twins import METHODS
 from .claims import Claim
 from .coins import Coin
 from .composed import Composed, grouped
 from .finding import Finding
 from .neighbouring import Data, Pair
-from .noise_law import Laws, coin_of, in_deviations, is_gaussian, largest_scale, noise_of, related_noises
+from .noise_law import (
+    Laws,
+    coin_of,
+    in_deviations,
+    is_gaussian,
+    largest_scale,
+    noise_of,
+    related_noises,
+    repeated_numbers,
+)
 from .recording import Shown, Tape, Use, recorded
 
 Fit = Callable[[Data], Any]
 
 PREMISE = (
-    "that Gaussian noise is Gaussian, of which only the scale and the shape were tested, and that other transcripts "
-    "move as far as the least of those that were read"
+    "that Gaussian noise is Gaussian, of which the scale and the shape were tested, and that other runs differ in each "
+    "release at least as much as those that were looked at"
 )
 _ROUNDING = 1 + 1e-9
 
@@ -59,12 +71,27 @@ class Twin:
 
 
 def spent_by(result: Any) -> Any:
-    """Return the report of what a fit, a score or a search has spent; None if it has none."""
+    """Return the report of what a fit, a score or a search has spent; None if it has none.
+
+    A cross-validation tells what its fits and its score cost together: its own report is that of the score alone.
+    """
+    if isinstance(result, PrivateCrossValidation):
+        return result.cost
     for name in ("privacy_spent_", "privacy_spent"):
         if hasattr(result, name):
             return getattr(result, name)
     steps = getattr(result, "steps", None)
     return spent_by(steps[-1][1]) if steps else None
+
+
+def adjacency_of(result: Any) -> str | None:
+    """Return which neighbours the first report in a result is for, also in a list or dict; None if there is none."""
+    if isinstance(result, list | tuple | dict):
+        inside = map(adjacency_of, result.values() if isinstance(result, dict) else result)
+        return next((found for found in inside if found), None)
+    spent = result.privacy_spent if isinstance(result, PrivateCrossValidation) else spent_by(result)
+    found: str | None = getattr(spent, "adjacency", None)
+    return found
 
 
 def read_transcripts(
@@ -76,9 +103,7 @@ def read_transcripts(
     it is for the pair that told most.
     """
     laws, begun, unread, best = Laws(error / 4), time.monotonic(), dict[str, int](), None
-    if pairs and not _repeats(fit, pairs[0].one):
-        yield "the fit draws random numbers that no stream of bits decides: it cannot be run again with the same ones"
-        return
+    first = int(np.random.default_rng().integers(2**31))  # other bits in each audit
     for k, pair in enumerate(pairs):
         now = time.monotonic()
         left = begun + seconds / 2 - now
@@ -87,7 +112,7 @@ def read_transcripts(
             break
         share = max(0.0, left) / (len(pairs) - k)
         try:
-            twins = _twins(fit, pair, range(1 + k * streams, 1 + (k + 1) * streams), now + share / 2)
+            twins = _twins(fit, pair, range(first + k * streams, first + (k + 1) * streams), now + share / 2)
         except Unreadable as reason:
             unread[str(reason)] = unread.get(str(reason), 0) + 1
             continue
@@ -107,7 +132,7 @@ def _twins(fit: Fit, pair: Pair, streams: Sequence[int], until: float) -> list[T
     twins = list[Twin]()
     for stream in streams:
         if len(twins) < 2 or time.monotonic() < until:
-            twins.append(_twin(fit, pair, stream))
+            twins.append(_twin(fit, pair, stream, again=not twins))
     return twins
 
 
@@ -120,37 +145,64 @@ def _run(
     always: int | None = None,
     leaving: Sequence[int] = (),
 ) -> tuple[Tape, Seen, Any]:
-    with recorded(Tape(earlier), always, leaving) as tape:
+    with recorded(Tape(earlier), always, leaving, len(data.y)) as tape:
         seen, result = observed(partial(fit, data), stream)
     return tape, seen, result
 
 
-def _repeats(fit: Fit, data: Data) -> bool:
-    """Return whether a second run on the same data, under the same bits, shows the same."""
-    one, seen, _ = _run(fit, data, 1)
-    again, seen_again, _ = _run(fit, data, 1, one)
-    return again.repeats_noise() and not list(differences("", [seen], [seen_again]))
-
-
-def _twin(fit: Fit, pair: Pair, stream: int) -> Twin:
+def _twin(fit: Fit, pair: Pair, stream: int, *, again: bool) -> Twin:
     one, seen, result = _run(fit, pair.one, stream)
-    raised = seen.parts["exception"].kind
-    if raised != "none":
-        raise Unreadable(f"the fit raises on ordinary data already, so there is nothing to audit: {raised}")
-    if one.opaque:
-        raise Unreadable(f"the release {one.opaque!r} has its noise inside of a computation: no value meets it")
-    if isinstance(getattr(spent_by(result), "currency", None), BestOf):
-        raise Unreadable("the best of several runs is released, and a transcript holds all of them")
-    if pair.leaving and any(use.sampling for use in one.released):
-        raise Unreadable("a row is left out of sums over all rows, not of random batches")
-    other, seen_other, _ = _run(fit, pair.other, stream, one, leaving=pair.leaving)
-    leaks = list(_leaks(one, other, seen, seen_other, pair)) + list(_unreported(one, result))
+    if _raised(seen) and not pair.leaving:  # perhaps because of the row in question: then the other one does not
+        pair = replace(pair, one=pair.other, other=pair.one)
+        one, seen, result = _run(fit, pair.one, stream)
+    _require_readable(one, seen, result, pair)
+    other, seen_other, result_other = _run(fit, pair.other, stream, one, leaving=pair.leaving)
+    if one.elsewhere or other.elsewhere:
+        raise Unreadable("releases were made in several threads, so their order is left to chance")
+    if other.in_parts:
+        raise Unreadable("a row is left out of sums over all rows, not of sums over parts of them")
+    leaks = list(_leaks(one, other, seen, seen_other, pair)) or list(_predicted(result, result_other, pair))
+    if again or leaks:
+        _require_same_again(fit, pair, stream, one, seen)
+    leaks += _unreported(one, result)
     inside = None
     if any(use.sampling for use in one.released):
         unit = _only_weight(pair, one)
         with_unit, without = (_run(fit, data, stream, one, always=unit)[0] for data in (pair.one, pair.other))
         inside = with_unit, without
     return Twin(one, other, inside, tuple(dict.fromkeys(leaks)))
+
+
+def _raised(seen: Seen) -> str:
+    """Return the exception that ended a run; empty if there was none."""
+    kind = seen.parts["exception"].kind
+    return "" if kind == "none" else kind
+
+
+def _require_readable(one: Tape, seen: Seen, result: Any, pair: Pair) -> None:
+    """Raise Unreadable if a first run does not show all values that meet noise."""
+    if raised := _raised(seen):
+        raise Unreadable(f"the fit raises on ordinary data already, so there is nothing to audit: {raised}")
+    if not one.released and not one.opaque:
+        raise Unreadable("the fit makes no release through dpsk")
+    if one.opaque:
+        raise Unreadable(f"the release {one.opaque!r} has its noise inside of a computation: no value meets it")
+    if isinstance(getattr(spent_by(result), "currency", None), BestOf):
+        raise Unreadable("the best of several runs is released, and a transcript holds all of them")
+    if pair.leaving and any(use.sampling for use in one.released):
+        raise Unreadable("a row is left out of sums over all rows, not of random batches")
+
+
+def _require_same_again(fit: Fit, pair: Pair, stream: int, one: Tape, seen: Seen) -> None:
+    """Raise Unreadable if the same rows and bits lead to something else: what differs may then not come from rows."""
+    tape, seen_again, _ = _run(fit, pair.one, stream, one)
+    values = [[use.value for use in some.released] for some in (one, tape)]
+    same = not tape.parted and len(values[0]) == len(values[1])
+    if not same or not all(map(np.array_equal, *values)) or any(differences("", [seen], [seen_again])):
+        raise Unreadable(
+            "a second fit on the same rows with the same bits did something else, so a difference would not have to "
+            "come from rows: a fit may draw from dpsk and from NumPy's global generator, in one process and one thread"
+        )
 
 
 def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> Iterator[str]:
@@ -163,12 +215,21 @@ def _leaks(one: Tape, other: Tape, seen: Seen, seen_other: Seen, pair: Pair) -> 
         yield f"one fit makes {len(one.released)} releases and the other {len(other.released)}, after the same ones"
         return
     if not other.repeats_noise():
-        yield "after the same noisy values the two fits draw other random bits"
-        return
+        raise Unreadable("after the same noisy values the two fits draw other random bits, so nothing corresponds")
     for difference in differences("", [seen], [seen_other]):
         yield f"although all noisy values are the same, {difference}"
     for use, twin in zip(one.released, other.released, strict=True):
         yield from _moved_too_far(use, twin, pair.size)
+
+
+def _predicted(one: Any, other: Any, pair: Pair) -> Iterator[str]:
+    """Yield in words which predictions of two models for the same rows differ: they follow from what was released."""
+    rows = rows_of(pair.one.X, slice(0, 5)) if pair.probes is None else pair.probes
+    for name in METHODS:
+        if hasattr(one, name) and hasattr(other, name):
+            shown = [observed(partial(getattr(model, name), rows), 0)[0] for model in (one, other)]
+            if any(differences("", shown[:1], shown[1:])):
+                yield f"although all noisy values are the same, {name} has other results for the same rows"
 
 
 def _moved_too_far(use: Use, twin: Use, size: int) -> Iterator[str]:
@@ -220,13 +281,19 @@ class _Judge:
         """Whether there are releases whose noise is not Gaussian."""
         return any(not is_gaussian(use.mechanism) for use in self.twins[0].one.released)
 
+    @property
+    def shown(self) -> Iterator[str]:
+        """What showed without noise, in words."""
+        for twin in self.twins:
+            yield from twin.leaks
+            for shown in twin.one.shown:
+                yield from _shown_too_often(shown)
+
     def finding(self, until: float) -> Finding:
         """Return the finding; noise that is not Gaussian is drawn anew until then."""
         twins, pair, error = self.twins, self.pair, self.error
-        leaks = [leak for twin in twins for leak in twin.leaks]
-        leaks += [leak for twin in twins for shown in twin.one.shown for leak in _shown_too_often(shown)]
         scales, of_noise = _scales([twin.one for twin in twins], self.laws, error / 2)
-        leaks = list(dict.fromkeys([*leaks, *of_noise]))
+        leaks = list(dict.fromkeys([*self.shown, *of_noise]))
         whole = [twin for twin in twins if not twin.other.parted and len(twin.one.released) == len(twin.other.released)]
         epsilon, refuted = 0.0, bool(leaks)
         if whole:
@@ -234,7 +301,8 @@ class _Judge:
             coins = _coins(least.twin, error=error / 2, until=until)
             composed = Composed(least.mu, coins, grouped(least.batches))
             epsilon = self.claim.least_epsilon(composed.delta, pair.size)
-            refuted = refuted or self.claim.refuted_by(composed.delta, pair.size)
+            above = epsilon > self.claim.epsilon * (1 + 1e-6)
+            refuted = refuted or above or self.claim.refuted_by(composed.delta, pair.size)
         n_releases = sum(len(twin.one.released) for twin in twins)
         return Finding(
             attack="transcript",
@@ -306,7 +374,25 @@ def _scales(tapes: Sequence[Tape], laws: Laws, error: float) -> tuple[dict[str, 
         for k, tape in enumerate(tapes)
         if any(is_gaussian(use.mechanism) for use in tape.released)
     ]
-    return scales, [*wrong, *related_noises(noises, error / 4), *related_noises(whole, error / 4)]
+    repeated = repeated_numbers([use for tape in tapes for use in tape.released], error / 8)
+    related = [*related_noises(noises, error / 4), *related_noises(whole, error / 16)]
+    return scales, [*wrong, *repeated, *related, *_too_large_batches(tapes, error / 16)]
+
+
+def _too_large_batches(tapes: Sequence[Tape], error: float) -> list[str]:
+    """Return in words which batches hold units more often than promised; true with probability ``error``.
+
+    Batches of one rate hold a binomial number of units together.
+    """
+    units, held = Counter[float](), Counter[float]()
+    for rate, n, size in (batch for tape in tapes for batch in tape.batches):
+        units[rate] += n
+        held[rate] += size
+    return [
+        f"random batches hold {held[rate] / units[rate]:.3g} of all units, where {rate:.3g} is promised"
+        for rate in units
+        if binom.sf(held[rate] - 1, units[rate], rate) < error / len(units)
+    ]
 
 
 def _coins(twin: Twin, *, error: float, until: float) -> list[Coin]:

@@ -144,11 +144,12 @@ def _standardised(rows: Floats, middles: Floats, scales: Floats, shorten: bool) 
 
 def _moments(rows: Floats, of_one: Sides) -> tuple[Floats, Floats]:
     """Return the middle of each column and its scale: within a data set, where it varies there, or between both."""
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns without a number
         finite = np.where(np.isfinite(rows), rows, np.nan)
-        middles = _quiet_median(finite)
-        within = np.concatenate([finite[side] - _quiet_median(finite[side]) for side in (of_one, ~of_one)])
-        robust = 1.4826 * _quiet_median(np.abs(within))
+        middles = _median(finite)
+        within = np.concatenate([finite[side] - _median(finite[side]) for side in (of_one, ~of_one)])
+        robust = 1.4826 * _median(np.abs(within))
         spread = np.nan_to_num(robust, nan=0.0)
         usual = np.sqrt(np.nan_to_num(np.nanmean(np.clip(within, -1e150, 1e150) ** 2, axis=0), nan=0.0))
         spread = np.where(spread > 0, spread, usual)
@@ -157,10 +158,8 @@ def _moments(rows: Floats, of_one: Sides) -> tuple[Floats, Floats]:
     return np.nan_to_num(middles, nan=0.0), np.where(scales > 0, scales, 1.0)
 
 
-def _quiet_median(values: Floats) -> Floats:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # columns without a number
-        return np.asarray(np.nanmedian(values, axis=0), dtype=np.float64)
+def _median(values: Floats) -> Floats:
+    return np.asarray(np.nanmedian(values, axis=0), dtype=np.float64)
 
 
 def _fitted(columns: str, shrinkage: float, rows: Floats, of_one: Sides) -> Direction:
