@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
-# What may go wrong on other versions of scikit-learn, NumPy, SciPy, pandas and Dask runs in full on the oldest ones
-# that are supported (.ci/run): the contract of estimators and searches (validation, clones, pickles, warnings), how
+# What may go wrong on other versions of scikit-learn, NumPy, SciPy, pandas and Dask runs on the oldest ones that are
+# supported (.ci/run), but for what is thorough, which looks closer with more of the same: the contract of estimators and searches (validation, clones, pickles, warnings), how
 # rows are stored and read, how models judge rows, the special functions behind conversions, the bits of samplers, and
 # the guides. Of all other files the oldest versions run what is not slow. That is enough: what is slow there takes
 # many draws, many fits or many digits to look closer at formulas of our own. The functions of these libraries that it
