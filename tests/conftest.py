@@ -10,11 +10,11 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
 
 # What may go wrong on other versions of scikit-learn, NumPy, SciPy, pandas and Dask runs on the oldest ones that are
-# supported (.ci/run), but for what is thorough, which looks closer with more of the same: the contract of estimators and searches (validation, clones, pickles, warnings), how
-# rows are stored and read, how models judge rows, the special functions behind conversions, the bits of samplers, and
-# the guides. Of all other files the oldest versions run what is not slow. That is enough: what is slow there takes
-# many draws, many fits or many digits to look closer at formulas of our own. The functions of these libraries that it
-# calls are called by quick tests, too.
+# supported (.ci/run), but for what is thorough, which looks closer with more of the same: the contract of estimators
+# and searches (validation, clones, pickles, warnings), how rows are stored and read, how models judge rows, the special
+# functions behind conversions, the bits of samplers, and the guides. Of all other files the oldest versions run what is
+# not slow. That is enough: what is slow there takes many draws, many fits or many digits to look closer at formulas of
+# our own. The functions of these libraries that it calls are called by quick tests, too.
 VERSIONS = {
     "test_arrays", "test_class_weight", "test_columns", "test_conversions", "test_copies", "test_cross_validation",
     "test_dask", "test_default", "test_elementwise", "test_estimators", "test_estimators_ledger", "test_evaluation",
