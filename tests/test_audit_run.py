@@ -292,7 +292,8 @@ def test_randomness_from_elsewhere_is_no_evidence(action):
         action, *rows(), claim=(2.0, 2e-6), adjacency="zero-out", attacks=["transcript"], seconds=4, confidence=0.999
     )
     assert not result.refuted
-    if action is not in_threads:  # which may happen to run one after the other
+    assert result.notes
+    if action is timed:  # a random projection of zeros and one row that is clipped may be the same by chance
         assert result.findings == ()
         assert any("with the same bits did something else" in note for note in result.notes)
 
