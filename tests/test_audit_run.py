@@ -199,14 +199,14 @@ def test_claims_may_be_given():
 
 
 class Counting(BaseEstimator):
-    """Releases the sum of something with Laplace noise of half the scale that it needs."""
+    """Releases the sum of something with Laplace noise of a quarter of the scale that it needs."""
 
     def __init__(self, of=0, epsilon=1.0):
         self.of, self.epsilon = of, epsilon
 
     def fit(self, X, y):
         counted = (np.asarray(y) == np.unique(y)[self.of]).sum()
-        self.count_ = counted + np.random.default_rng().laplace(scale=0.5 / self.epsilon)
+        self.count_ = counted + np.random.default_rng().laplace(scale=0.25 / self.epsilon)
         return self
 
 
@@ -217,11 +217,11 @@ def test_a_row_of_either_label_is_added_and_removed(of):
 
 
 class HighSums(Means):
-    """Noise of half the scale for sums of columns in [0, 1], which only rows with high entries show."""
+    """Noise of a quarter of the scale for sums of columns in [0, 1], which only rows with high entries show."""
 
     def fit(self, X, y):
         total = np.clip(X, 0, 1).sum()
-        self.total_ = total + np.random.default_rng().laplace(scale=0.5 * X.shape[1] / self.epsilon)
+        self.total_ = total + np.random.default_rng().laplace(scale=0.25 * X.shape[1] / self.epsilon)
         self.classes_ = np.unique(y)
         return self
 
