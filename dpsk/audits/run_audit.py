@@ -58,6 +58,9 @@ def audit(
     The result tells about the rows it was made with, because it is computed from them without noise. Use made or public
     data, or keep the result as secret as the data.
 
+    While transcripts are read, the bits of this process are not secret: they come from a stream that is run twice. Fit
+    nothing that you will release in another thread meanwhile.
+
     Parameters
     ----------
     estimator : classifier or callable
