@@ -62,8 +62,8 @@ def default(**parameters):
 
 
 CLOSE = {  # how much of a claim of epsilon 1 is found
-    "default": (default, 0.9),
-    "tabular": (lambda: DPTabularClassifier(1.0, 1e-6, adjacency="replace"), 0.88),
+    "default": (default, 0.85),
+    "tabular": (lambda: DPTabularClassifier(1.0, 1e-6, adjacency="replace"), 0.8),
     "output": (
         lambda: OutputPerturbationLogisticRegression(1.0, 1e-6, adjacency="replace", fit_intercept=False),
         0.9,

@@ -254,7 +254,8 @@ def test_a_pickle_holds_nothing_that_was_not_released(Estimator, seed, data, req
     assert not np.isin(loaded.coef_, [fact for fact in secrets if fact * 2**20 != round(fact * 2**20)]).any()
     numbers = [thing for thing in walk(loaded) if isinstance(thing, int) and not isinstance(thing, bool)]
     assert (987_654 in numbers) == (seed is not None)
-    assert len(y) not in numbers, "the number of rows is public, but a model need not carry it"
+    assert numbers.count(len(y)) == 1, "the number of rows is public, and its one place is the report"
+    assert loaded.privacy_spent_.n_rows == len(y)
 
 
 @pytest.mark.slow
