@@ -3,6 +3,7 @@
 import hashlib
 import pickle
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -75,7 +76,9 @@ def test_other_libraries_are_audited_by_their_parameters(part):
 def test_unknown_neighbours_count_as_two_changes(monkeypatch):
     pairs = []
     monkeypatch.setattr(entry, "compare_models", lambda _, found, *__, **___: pairs.extend(found) or [])
-    assert audit(Means(), seconds=1.0).adjacency == "replace or add-remove"
+    result = audit(Means(), seconds=1.0)
+    assert result.adjacency == "replace or add-remove"
+    assert "it counts as two changes" in result.statement()
     assert {pair.size for pair in pairs} == {2}
 
 
@@ -210,6 +213,23 @@ class Counting(BaseEstimator):
         return self
 
 
+def test_rows_of_either_label_leave():
+    pairs = entry.pairs_of(None, None, adjacency="add-remove", takes_weights=False)
+    gone = [set(Counter(pair.one.y.tolist()) - Counter(pair.other.y.tolist())) for pair in pairs if pair.size == 1]
+    assert {0} in gone
+    assert {1} in gone
+
+
+def test_a_row_of_highest_entries_is_replaced_by_one_of_lowest():
+    given = np.random.default_rng(0).uniform(-1, 1, (20, 3))
+    ends = given.max(axis=0), given.min(axis=0)
+    pairs = entry.pairs_of(given, np.arange(20) % 2, adjacency="replace", takes_weights=False)
+    assert any(
+        all((end == data.X).all(axis=1).any() for data, end in zip((pair.one, pair.other), ends, strict=True))
+        for pair in pairs
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("of", [0, 1])
 def test_a_row_of_either_label_is_added_and_removed(of):
@@ -293,6 +313,9 @@ def test_randomness_from_elsewhere_is_no_evidence(action):
     )
     assert not result.refuted
     assert result.notes
+    if action is in_threads:
+        assert result.findings == ()
+        assert any("in several threads" in note for note in result.notes)
     if action is timed:  # a random projection of zeros and one row that is clipped may be the same by chance
         assert result.findings == ()
         assert any("with the same bits did something else" in note for note in result.notes)

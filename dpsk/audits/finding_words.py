@@ -17,7 +17,7 @@ _SAW = {
         "before noise. "
     ),
     "model": "The strongest attack saw fitted models only. ",
-    "one run": "The strongest attack saw a single model, whose training data held rows that coins had chosen. ",
+    "one run": "The strongest attack saw a single model, fitted to rows with labels that coins had chosen. ",
 }
 _MODELS = "Fitted models alone: "
 

@@ -52,8 +52,8 @@ def audit(
     nothing: it shows only that these attacks do not break the promise.
 
     There are three attackers. One sees the whole transcript of a fit of dpsk, noisy and un-noised values. One sees
-    final models, of many fits on two data sets that differ in one row (or person). One sees a single model, whose
-    training data have many rows that were put there by coins.
+    final models, of many fits on two data sets that differ in one row (or person). One sees a single model, which was
+    fitted to rows (or persons) with labels that coins have chosen.
 
     The result tells about the rows it was made with, because it is computed from them without noise. Use made or public
     data, or keep the result as secret as the data.

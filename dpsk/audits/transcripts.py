@@ -106,7 +106,7 @@ def read_transcripts(
     first = int(np.random.default_rng().integers(2**31))  # other bits in each audit
     for k, pair in enumerate(pairs):
         now = time.monotonic()
-        left = begun + seconds / 2 - now
+        left = begun + seconds * (0.5 if best is None or best[0].tosses else 1.0) - now
         if best is not None and left < 0:
             unread["there was no time left"] = len(pairs) - k
             break
@@ -380,9 +380,10 @@ def _scales(tapes: Sequence[Tape], laws: Laws, error: float) -> tuple[dict[str, 
 
 
 def _too_large_batches(tapes: Sequence[Tape], error: float) -> list[str]:
-    """Return in words which batches hold units more often than promised; true with probability ``error``.
+    """Return in words which batches hold units more often than promised.
 
-    Batches of one rate hold a binomial number of units together.
+    Batches of one rate hold a binomial number of units together. True rates are named with probability at most
+    ``error``.
     """
     units, held = Counter[float](), Counter[float]()
     for rate, n, size in (batch for tape in tapes for batch in tape.batches):

@@ -96,6 +96,8 @@ def neighbours_in_words(adjacency: str, unit: str) -> str:
         return Adjacency(adjacency).words(unit)
     if adjacency == "add-remove":
         return f"one {unit}{'' if unit == ROW else ', with all rows,'} is added or removed"
+    if adjacency == "replace or add-remove":
+        return f"one {unit} is replaced; it counts as two changes, since the fit does not name its neighbours"
     return adjacency
 
 
