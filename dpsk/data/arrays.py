@@ -58,10 +58,10 @@ class ArrayRows(ChunkRows):
             raise ValueError(f"chunk_rows={chunk_rows!r} must lie between 1 and {largest}")
         n_rows, n_features = X.shape
         require_rows(n_rows)
-        _require_few_columns(n_features)
+        _require_few_columns(n_features + how.n_added)
         mapped = isinstance(X, np.memmap)
         X = X if mapped else Compact.of(X).matrix
-        most = _chunk_rows(X) if chunk_rows is None else chunk_rows
+        most = _chunk_rows(X, how) if chunk_rows is None else chunk_rows
         if mapped:
             most = min(most, _BLOCK_ROWS)
         elif how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
@@ -161,7 +161,10 @@ def _units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matri
     if not sp.issparse(X):
         units, norm2 = _dense_units_of_columns(grid, X, order)
         return units, scale, norm2, None
-    units = _own_values(X)
+    units = _own_values(X) if grid.waves is None else grid.waves.beside(_own_values(X))
+    if not sp.issparse(units):
+        units, norm2 = _dense_units_of_columns(grid, units, order)
+        return units, scale, norm2, None
     at = units.indices
     units.data = np.trunc(grid.columns.place(units.data, at) * grid.steps[at])
     offset = grid.offset.astype(np.int64)
@@ -173,11 +176,12 @@ def _units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matri
 
 
 def _dense_units_of_columns(grid: ColumnGrid, X: Matrix, order: _Order) -> tuple[Matrix, Floats]:
-    n, d = X.shape
-    units, norm2 = np.empty((n, d), order=order), np.empty(n)
-    for rows in _slices(n, _few_rows(d)):
+    """Return units and squared norms of rows that have their waves already, or get them here."""
+    n, width = len(X), len(grid.steps)
+    units, norm2 = np.empty((n, width), order=order), np.empty(n)
+    for rows in _slices(n, _few_rows(width)):
         x = _finite(np.array(X[rows], dtype=np.float64, order="C"))
-        steps = grid.columns.place(x)
+        steps = grid.columns.place(x if grid.waves is None or x.shape[1] == width else grid.waves.beside(x))
         steps *= grid.steps
         np.trunc(steps, out=steps)
         steps -= grid.offset
@@ -286,10 +290,11 @@ def _slices(n_rows: int, step: int) -> Iterator[slice]:
     return (slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step))
 
 
-def _chunk_rows(X: Matrix) -> int:
+def _chunk_rows(X: Matrix, how: RowMap | None = None) -> int:
     """Return how many rows are summed at a time, so that dense rows and the results for each row stay in cache."""
-    rows = CENTRED_CHUNK_ROWS
-    while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * X.shape[1] > _CHUNK_ENTRIES:
+    rows, added = CENTRED_CHUNK_ROWS, how.n_added if how else 0
+    dense = not sp.issparse(X) or X.shape[1] <= added
+    while dense and rows > _FEWEST_ROWS and rows * (X.shape[1] + added) > _CHUNK_ENTRIES:
         rows //= 2
     return rows
 

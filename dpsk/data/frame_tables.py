@@ -153,7 +153,7 @@ class FrameTable(Table):
             return StoredRows(features, self._labels, how, weights, on_disk=True)
         held, width = list[Chunk](), 0
         for start, rows in rounded(features, self._labels, how, weights):
-            width = rows.n_features
+            width = rows.n_features - how.n_added
             for chunk in rows._chunks():
                 chunk.first += start
                 held.append(chunk)

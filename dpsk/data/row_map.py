@@ -12,6 +12,7 @@ from ..mechanisms.samplers import Floats
 from .columns import Columns
 from .features import Features
 from .grid import LARGEST_ENTRY, SHORTEST_NORM, UNIT_BITS, octaves, power_of_two_above
+from .waves import Waves
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,8 @@ class RowMap:
     l2 norm (without that column) is above ``data_norm`` are scaled down to it, each on its own. With ``columns``, a map
     of the entries, all rows share one scale, and ``data_norm`` is not used. ``row_major`` keeps dense data row by row,
     so that batches are drawn several times faster, and not column by column, with products some percent faster.
-    ``features`` turn the fields of a raw table into columns first. ``class_shares`` are the weights of classes, in
+    ``features`` turn the fields of a raw table into columns first. ``waves`` are further columns, of which ``columns``
+    has to know as well. ``class_shares`` are the weights of classes, in
     [0, 1], and ``weight_bound`` is what weights of rows are cut off at and divided by; without them there are none.
     """
 
@@ -53,12 +55,15 @@ class RowMap:
     columns: Columns | None = None
     row_major: bool = False
     features: Features | None = None
+    waves: Waves | None = None
     class_shares: tuple[float, ...] | None = None
     weight_bound: float | None = None
 
     def __post_init__(self) -> None:
         if self.data_norm is not None and not 0 < self.data_norm < LARGEST_ENTRY:
             raise ValueError(f"data_norm={self.data_norm!r} must be None or a positive finite number")
+        if self.waves is not None and self.columns is None:
+            raise ValueError("waves need columns, which say what the entries are divided by")
         if not all(0 <= share <= 1 for share in self.class_shares or ()):  # a row counts at most once
             raise ValueError(f"class_shares={self.class_shares!r} must lie in [0, 1]: divide weights by the largest")
         if self.weight_bound is not None and not 0 < self.weight_bound < math.inf:
@@ -67,10 +72,16 @@ class RowMap:
     @cached_property
     def grid(self) -> ColumnGrid | None:
         """The grid that all rows share, None where each has its own."""
-        return None if self.columns is None else ColumnGrid(self.columns)
+        return None if self.columns is None else ColumnGrid(self.columns, self.waves)
+
+    @property
+    def n_added(self) -> int:
+        """How many columns the waves of a row are."""
+        return 0 if self.waves is None else self.waves.n_columns
 
     def of_shape(self, n_rows: int, n_features: int) -> PublicShape:
-        """Return what is public about so many rows on the grid."""
+        """Return what is public about so many rows on the grid, of a table of so many columns."""
+        n_features += self.n_added
         one, shortest, longest, bounds = float(self.fit_intercept), 0.0, self.data_norm or math.inf, None
         if self.grid is not None:
             shortest, longest = SHORTEST_NORM * self.grid.scale, self.grid.longest
@@ -80,8 +91,11 @@ class RowMap:
 
     @property
     def ranges(self) -> Floats | None:
-        """The ends of the columns, of shape (2, n_features), in the user's units."""
-        return None if self.columns is None else np.array([self.columns.low, self.columns.high])
+        """The ends of the columns of the table, of shape (2, n_features), in the user's units."""
+        if self.columns is None:
+            return None
+        d = len(self.columns.low) - self.n_added
+        return np.array([self.columns.low[:d], self.columns.high[:d]])
 
     def in_user_units(self, w: Floats) -> tuple[Floats, Floats]:
         """Return coefficients, one row per score, and intercepts, for weights of shape (p,) or (p, K)."""
@@ -94,14 +108,14 @@ class RowMap:
 
 
 class ColumnGrid:
-    """Entries mapped by :class:`Columns`, on a grid that is the same for all rows.
+    """Entries mapped by :class:`Columns`, and their waves, on a grid that is the same for all rows.
 
     Units are at most 1/2, and so is the offset, so that a centred entry is at most 1.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, waves: Waves | None = None) -> None:
         largest = float(np.abs(columns.factor).max(initial=0.5))
-        self.columns, self.scale = columns, power_of_two_above(2 * largest)
+        self.columns, self.waves, self.scale = columns, waves, power_of_two_above(2 * largest)
         self.steps = columns.factor * (2.0**UNIT_BITS / self.scale)
         centre = np.zeros(len(self.steps)) if columns.centre is None else np.clip(columns.centre, -1, 1)
         self.offset = np.rint(centre * self.steps)

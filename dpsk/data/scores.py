@@ -23,19 +23,28 @@ from ..mechanisms.samplers import Floats
 from .grid import LARGEST_ENTRY
 from .rows import Matrix
 from .sparse import one_per_place
+from .waves import Waves
 
 _ENTRIES = 2**16  # of rows that are worked on at a time: they stay in cache
 _FEWEST_ROWS = 8  # a block of one row would be added in another order
 
 
 def row_scores(
-    X: Matrix, coef: Floats, intercept: Floats, ranges: Floats | None = None, data_norm: float | None = None
+    X: Matrix,
+    coef: Floats,
+    intercept: Floats,
+    ranges: Floats | None = None,
+    data_norm: float | None = None,
+    waves: Waves | None = None,
 ) -> Floats:
     """Return ``X @ coef.T + intercept``, shape (n, K), with every row judged by itself.
 
     ``X`` is a dense array or a sparse matrix of finite numbers. Its entries are clipped to ``ranges`` (lows and highs
-    of the columns), or rows longer than ``data_norm`` are scaled down to it, as they were in ``fit``.
+    of the columns), or rows longer than ``data_norm`` are scaled down to it, as they were in ``fit``. ``waves`` are
+    further columns of X, whose coefficients stand at the end of ``coef``.
     """
+    if waves is not None:
+        return _scores_with_waves(X, coef, intercept, ranges, waves)
     origin = np.zeros(coef.shape[1]) if ranges is None else np.clip(0.0, *ranges)  # what a zero counts as
     constant = intercept + np.array([math.fsum(w * origin) for w in coef])
     sums = _sparse_sums if sp.issparse(X) else _dense_sums
@@ -43,6 +52,18 @@ def row_scores(
     with np.errstate(all="ignore"):  # whether some row under- or overflows is nobody's business
         for rows, part in sums(X, coef, ranges, origin, data_norm):
             scores[rows] = part + constant
+    return scores
+
+
+def _scores_with_waves(X: Matrix, coef: Floats, intercept: Floats, ranges: Floats | None, waves: Waves) -> Floats:
+    """Return scores of rows with their waves, made of a few rows at a time."""
+    ends = np.ones((2, waves.n_columns)) * np.array([[-1.0], [1.0]])
+    here = np.full((2, X.shape[1]), LARGEST_ENTRY) * np.array([[-1.0], [1.0]]) if ranges is None else ranges
+    X, ranges, scores = one_per_place(X) if sp.issparse(X) else X, np.hstack([here, ends]), np.empty((X.shape[0], len(coef)))
+    size = max(_FEWEST_ROWS, _ENTRIES // waves.n_columns)
+    for start in range(0, X.shape[0], size):
+        rows = slice(start, start + size)
+        scores[rows] = row_scores(waves.beside(X[rows]), coef, intercept, ranges)
     return scores
 
 

@@ -174,7 +174,7 @@ class StoredRows(ChunkRows):
         with Scratch() if on_disk else nullcontext() as scratch:
             keep = kept.append if scratch is None else scratch.write
             for start, rows in rounded(blocks, np.asarray(y), how, weights):
-                width = rows.n_features
+                width = rows.n_features - how.n_added
                 for chunk in rows._chunks():
                     arrays = _Stored.arrays(chunk)
                     stored.append(_Stored(chunk, start + chunk.first, kept, slice(count, count + len(arrays))))

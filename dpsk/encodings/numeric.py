@@ -8,9 +8,10 @@ import numpy as np
 
 from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
-from ..requirements import checked, choice, flag, listed, number
+from ..requirements import checked, choice, flag, integer, listed, number
 from .encoding import Encoding
-from .standardization import SCALE_POWER, WEIGHTED_POWER, find_ranges, standardise
+from .fourier import with_waves
+from .standardization import SCALE_POWER, WEIGHTED_POWER, column_moments, find_ranges, standardised
 
 _LARGEST = 2.0**400  # of a bound
 _SHOWN = 5  # columns in an example
@@ -22,7 +23,9 @@ class LinearEncoding(Encoding):
 
     ``bounds`` are public bounds of the columns, in order or by name. ``standardize="private"`` finds ranges (without
     bounds), means and standard deviations with noise; with a ``class_weight``, which makes fits as noisy as fits on few
-    rows, columns that hardly vary are enlarged less. The other parameters are those of :class:`~dpsk.data.RowMap`.
+    rows, columns that hardly vary are enlarged less. ``features="fourier"`` adds random Fourier features, drawn with
+    ``features_seed``, where public facts tell that there are rows enough (:mod:`dpsk.encodings.fourier`). The other
+    parameters are those of :class:`~dpsk.data.RowMap`.
     """
 
     fit_intercept: bool = flag(True)
@@ -31,9 +34,16 @@ class LinearEncoding(Encoding):
     data_norm: float | None = number(None, open_low=True)
     row_major: bool = False
     class_weight: Any = None
+    features: str | None = choice(None, "fourier")
+    features_seed: int = integer(0, 0)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.features is not None and self.standardize is None:
+            raise ValueError(
+                f"features={self.features!r} needs standardize='private', from which it knows where the entries of "
+                "columns lie: give that as well, or leave features out"
+            )
         if self.data_norm is not None and (self.bounds is not None or self.standardize is not None):
             raise ValueError(
                 f"data_norm={self.data_norm!r} cannot be combined with bounds or standardize='private': it bounds rows "
@@ -49,7 +59,7 @@ class LinearEncoding(Encoding):
 
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the map of rows onto the grid, after releases that find what is not public."""
-        intercept, columns = bool(self.fit_intercept), None
+        intercept, columns, waves = bool(self.fit_intercept), None, None
         if self.bounds is not None:
             low, high = bounds_of_columns(self.bounds, table.facts)
             if not intercept:  # 0 has to stay where it is
@@ -60,8 +70,11 @@ class LinearEncoding(Encoding):
                 columns = find_ranges(door.open(table.raw()), through_zero=not intercept)
             placed = door.open(table.rows(RowMap(table.facts.n_scores, fit_intercept=False, columns=columns)))
             power = SCALE_POWER if self.class_weight is None else WEIGHTED_POWER
-            columns = standardise(placed, columns, centred=intercept, power=power)
-        return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major)
+            moments = column_moments(placed, columns)
+            columns = standardised(columns, moments, centred=intercept, power=power)
+            if self.features is not None:
+                columns, waves = with_waves(placed, columns, moments, int(self.features_seed), centred=intercept)
+        return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major, waves=waves)
 
 
 def require_bounds(bounds: Any) -> None:

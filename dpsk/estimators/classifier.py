@@ -258,8 +258,9 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
         their number, or how they are stored.
         """
         check_is_fitted(self, "coef_")
-        ends = getattr(self, "ranges_", None), getattr(self, "data_norm_", None)
-        scores = np.concatenate([row_scores(rows, self.coef_, self.intercept_, *ends) for rows in rows_for(self, X)])
+        how = (getattr(self, name, None) for name in ("ranges_", "data_norm_", "waves_"))
+        known = self.coef_, self.intercept_, *how
+        scores = np.concatenate([row_scores(rows, *known) for rows in rows_for(self, X)])
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     @by_blocks
@@ -297,7 +298,7 @@ def _suitable(how: Any, plan: Plan, facts: Facts) -> RowMap:
     name = type(plan.encoding).__name__
     if not isinstance(how, RowMap):
         raise TypeError(f"{name}.learned returned {type(how).__name__}: it must return a RowMap")
-    wanted = facts.n_features if how.features is None else how.features.n_features
+    wanted = (facts.n_features if how.features is None else how.features.n_features) + how.n_added
     n_columns = wanted if how.columns is None else len(how.columns.low)
     if how.n_classes != facts.n_scores or n_columns != wanted:
         raise ValueError(

@@ -98,7 +98,7 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
     promised = math.inf if plan.budget is None else plan.budget.epsilon
     if getattr(estimator, "rho", None) is None and promised > float(estimator.epsilon):
         raise ValueError(f"{name}._plan returned a budget of epsilon {promised:g}, but epsilon={estimator.epsilon!r}")
-    for column in ("bounds", "standardize", "data_norm"):
+    for column in ("bounds", "standardize", "data_norm", "features"):
         if getattr(estimator, column, None) is not None and not hasattr(plan.encoding, column):
             value, kind = getattr(estimator, column), type(plan.encoding).__name__
             raise ValueError(f"{column}={value!r} has no effect in {name}: {kind} has no such field. Leave it at None")

@@ -24,7 +24,7 @@ class Progress:
         if how.features is not None:
             released["encoder_"] = TabularEncoder(how.features)
         else:
-            released |= {"ranges_": how.ranges, "data_norm_": how.data_norm}
+            released |= {"ranges_": how.ranges, "data_norm_": how.data_norm, "waves_": how.waves}
         return {"classes_": self._classes, **released}
 
     def observer(self, data: PrivateData, how: RowMap) -> Callable[[Floats], bool]:
