@@ -98,6 +98,11 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
     promised = math.inf if plan.budget is None else plan.budget.epsilon
     if getattr(estimator, "rho", None) is None and promised > float(estimator.epsilon):
         raise ValueError(f"{name}._plan returned a budget of epsilon {promised:g}, but epsilon={estimator.epsilon!r}")
+    if plan.budget is None and getattr(estimator, "features", None) is not None:
+        raise ValueError(
+            f"features={estimator.features!r} with epsilon=inf: the exact model is fitted to the columns as they are. "
+            "Leave features out, or put scikit-learn's RBFSampler in front of the classifier"
+        )
     for column in ("bounds", "standardize", "data_norm", "features"):
         if getattr(estimator, column, None) is not None and not hasattr(plan.encoding, column):
             value, kind = getattr(estimator, column), type(plan.encoding).__name__

@@ -153,6 +153,11 @@ def _adjusted(model: Any, step: Adjustment) -> Description:
 
 def _of_weights(model: Any) -> Description:
     _require_own_predictions(model)
+    if getattr(model, "waves_", None) is not None:
+        raise ValueError(
+            f"{type(model).__name__} was fitted with features={model.features!r}, which exported forms do not have: "
+            "keep it as a pickle or a file of skops, or fit it with features=None"
+        )
     raw, probabilities = model.columns is not None, _probabilities(model)
     names = getattr(model, "feature_names_in_", None)
     low = high = origin = np.zeros(0)

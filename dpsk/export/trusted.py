@@ -2,10 +2,12 @@
 
 _CLASSES = {
     "calibration.maps": ["Curve", "Temperature"],
+    "data.columns": ["Columns"],
     "data.features": ["CategoryFeatures", "FeatureMoments", "Features", "QuantityFeatures", "WordFeatures"],
     "data.fields": ["Found", "Listed", "Quantity", "Words"],
     "data.kinds": ["Categories", "Date", "Number", "Text"],
     "data.schema": ["Schema"],
+    "data.waves": ["Waves"],
     "estimators.adaptive_gradient_classifiers": ["DPAGDLogisticRegression", "DPAGDSVC"],
     "estimators.default_classifiers": ["DPLinearSVC", "DPLogisticRegression"],
     "estimators.gradient_descent_classifier": ["DPGradientDescentClassifier"],

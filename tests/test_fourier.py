@@ -1,0 +1,280 @@
+"""Random Fourier features of fits: which columns, how many, from which seed, and what a fit with them promises."""
+
+import pickle
+import warnings
+
+import dask.array
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from contract import BY_FACTS, ESTIMATORS, SHORT, TABULAR
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import dpsk
+from dpsk import Chunks, DPGradientDescentClassifier, DPLogisticRegression, PrivateSearchCV
+from dpsk.data import Columns
+from dpsk.encodings import LinearEncoding, fourier
+from dpsk.encodings.fourier import public_normals, with_waves
+from dpsk.encodings.standardization import ColumnMoments
+from dpsk.privacy import GaussianDP
+
+NUMERIC = [Estimator for Estimator in ESTIMATORS if Estimator not in TABULAR]
+PINNED = {0: [-172898, 188554, 104790, -42314], 1: [8836, -125422, 45718, -25026]}
+QUIET = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = QUIET
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """A rule that always gives six pairs: small fits have waves, and are fast."""
+    monkeypatch.setattr(fourier, "pairs_for", lambda *_: 6)
+
+
+def rings(n=600, seed=0):
+    """Rows of two curved columns, a flag and a constant; the class is whether a row lies outside of a ring."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(n, 2)), rng.integers(0, 2, n), np.zeros(n)])
+    return X, (X[:, 0] ** 2 + X[:, 1] ** 2 > 1.4).astype(int)
+
+
+def model(Estimator=DPLogisticRegression, **parameters):
+    given = {"epsilon": 8.0, "random_state": 0, "standardize": "private", "features": "fourier"}
+    return Estimator(**{**SHORT.get(Estimator, {}), **given, **parameters})
+
+
+def test_public_frequencies_never_change():
+    assert (public_normals(0, 4) * 2**17).tolist() == PINNED[0]
+    assert (public_normals(1, 4) * 2**17).tolist() == PINNED[1]
+    assert np.array_equal(public_normals(5, 100)[:7], public_normals(5, 7))
+
+
+def test_public_frequencies_are_about_normal():
+    normals = public_normals(3, 100_000)
+    assert np.array_equal(normals * 2**17, np.rint(normals * 2**17))
+    # five deviations of the mean and of the mean square: a chance of 1e-6, but the seed is fixed
+    assert abs(normals.mean()) < 5 / np.sqrt(1e5)
+    assert abs(np.square(normals).mean() - 1) < 5 * np.sqrt(2 / 1e5)
+    assert abs((np.abs(normals) > 1.959964).mean() - 0.05) < 0.005
+    assert np.abs(normals).max() <= 6
+
+
+@pytest.mark.parametrize("Estimator", NUMERIC)
+def test_every_linear_estimator_has_them(Estimator, few):
+    X, y = rings()
+    fitted = model(Estimator).fit(X, y)
+    assert fitted.waves_.n_pairs == 6
+    assert fitted.coef_.shape == (1, 4 + 12)
+    assert fitted.ranges_.shape == (2, 4)
+    assert fitted.n_features_in_ == 4
+    assert fitted.decision_function(X).shape == (600,)
+    again = model(Estimator).fit(X, y)
+    assert np.array_equal(again.coef_, fitted.coef_)
+    taken = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(taken.decision_function(X), fitted.decision_function(X))
+    assert clone(fitted).get_params()["features"] == "fourier"
+
+
+def test_curves_are_followed(monkeypatch):
+    monkeypatch.setattr(fourier, "pairs_for", lambda *_: 60)
+    X, y = rings(4000)
+    (train, labels), (test, truth) = (X[:3000], y[:3000]), (X[3000:], y[3000:])
+    straight = model(features=None).fit(train, labels).score(test, truth)
+    curved = model().fit(train, labels).score(test, truth)
+    assert straight < 0.7
+    assert curved > 0.9
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_several_classes_weights_persons_and_fits_without_an_intercept(intercept, few):
+    X, y = rings()
+    y = y + (X[:, 0] > 1)
+    groups = np.arange(600) // 3
+    for parameters, given in (
+        ({}, {}),
+        ({"class_weight": "balanced"}, {}),
+        ({"weight_bound": 1.0}, {"sample_weight": np.linspace(0, 1, 600)}),
+        ({}, {"groups": groups}),
+    ):
+        fitted = model(DPGradientDescentClassifier, fit_intercept=intercept, **parameters).fit(X, y, **given)
+        assert fitted.coef_.shape == (3, 16)
+        assert fitted.predict_proba(X).shape == (600, 3)
+        assert np.isfinite(fitted.coef_).all()
+
+
+def test_every_storage_gives_the_same_bits(few, tmp_path):
+    X, y = rings()
+    X = X.astype(np.float32).astype(np.float64)
+    np.save(tmp_path / "X.npy", X)
+    expected = model().fit(X, y)
+    scores = expected.decision_function(X)
+    given = [
+        (np.asfortranarray(X), y),
+        (X.astype(np.float32), y),
+        (sp.csr_matrix(X), y),
+        (np.load(tmp_path / "X.npy", mmap_mode="r"), y),
+        (Chunks(lambda: [(X[:7], y[:7]), (X[7:250], y[7:250]), (X[250:], y[250:])]),),
+        (dask.array.from_array(X, chunks=(250, 4)), dask.array.from_array(y, chunks=250)),
+    ]
+    for data in given:
+        fitted = model().fit(*data)
+        assert np.array_equal(fitted.coef_, expected.coef_)
+        assert np.array_equal(fitted.intercept_, expected.intercept_)
+        assert np.array_equal(fitted.waves_.turns, expected.waves_.turns)
+        assert np.array_equal(np.asarray(fitted.decision_function(data[0])), scores)
+    for rows in (X[::-1].copy()[::-1], sp.csc_matrix(X)):
+        assert np.array_equal(expected.decision_function(rows), scores)
+    alone = np.concatenate([expected.decision_function(x[None]) for x in X[:50]])
+    assert np.array_equal(alone, scores[:50])
+
+
+def test_only_columns_with_values_between_are_curved(few):
+    X, y = rings()
+    X = np.column_stack([X, 7.5 * np.random.default_rng(1).random(600) + 1000, -np.random.default_rng(2).random(600)])
+    fitted = model(epsilon=30.0).fit(X, y)
+    assert fitted.waves_.at.tolist() == [0, 1, 4, 5]
+    assert model(epsilon=30.0).fit(X[:, 2:4], y).waves_ is None
+
+
+def test_without_a_curved_column_or_with_few_rows_the_fit_is_the_one_without(monkeypatch):
+    X, y = rings()
+    plain, tried = model(features=None).fit(X, y), model().fit(X, y)
+    assert plain.waves_ is tried.waves_ is None
+    assert np.array_equal(plain.coef_, tried.coef_)
+    assert np.array_equal(plain.intercept_, tried.intercept_)
+    assert plain.privacy_spent_.releases == tried.privacy_spent_.releases
+    monkeypatch.setattr(fourier, "pairs_for", lambda *_: 6)
+    flags = X[:, 2:]
+    assert np.array_equal(model(features=None).fit(flags, y).coef_, model().fit(flags, y).coef_)
+
+
+def test_they_cost_nothing(few):
+    X, y = rings()
+    plain, curved = model(features=None).fit(X, y), model().fit(X, y)
+    assert curved.waves_ is not None
+    assert curved.privacy_spent_.charged == plain.privacy_spent_.charged
+    labels = [{release.label for release in fitted.privacy_spent_.releases} for fitted in (plain, curved)]
+    assert labels[0] == labels[1]
+
+
+def test_seeds(few):
+    """The public seed decides the frequencies, and ``random_state`` does not, beyond the noise of the spreads."""
+    X, y = rings()
+    one, same, other = (model(features_seed=seed).fit(X, y).waves_ for seed in (0, 0, 1))
+    assert np.array_equal(one.turns, same.turns)
+    assert not np.isclose(one.turns, other.turns).any()
+    moved = model(random_state=1).fit(X, y).waves_
+    normals = [waves.turns / np.abs(waves.turns).sum(axis=1, keepdims=True) for waves in (one, moved)]
+    np.testing.assert_allclose(*normals, atol=1e-8)  # each column has its own spread, and the rest is the same
+    assert not np.array_equal(one.turns, moved.turns)
+
+
+def test_the_map_is_that_of_the_released_moments():
+    columns = Columns.within(np.array([0.0, -1.0, 0.0]), np.array([1.0, 3.0, 1.0]), 3)
+    moments = ColumnMoments(
+        np.array([0.3, 0.1, 0.5]), np.array([0.04, 0.09, 0.25]), np.array([0.2, 0.2, 0.0]), noise=1e-3
+    )
+
+    class Data:
+        currency, budget = GaussianDP(), None
+
+    fourier_pairs = 50
+    original = fourier.pairs_for
+    fourier.pairs_for = lambda *_: fourier_pairs
+    try:
+        made, waves = with_waves(Data(), columns, moments, 0, centred=False)
+        assert made.centre is waves.columns.centre is None
+        standard = columns.standardised(np.array([2.0, 3.0, 1.0]), moments.mean)
+        made, waves = with_waves(Data(), standard, moments, 0, centred=True)
+    finally:
+        fourier.pairs_for = original
+    assert waves.at.tolist() == [0, 1]
+    assert waves.columns.centre.tolist() == [0.3, 0.1]
+    assert made.low.tolist() == [0, -1, 0] + [-1] * 100
+    assert made.factor[:3].tolist() == [2, 3, 1]
+    # what the cosines of normal rows with these moments are on average, by simulation
+    rng = np.random.default_rng(0)
+    placed = np.array([0.3, 0.1]) + rng.normal(size=(200_000, 2)) * [0.2, 0.3]
+    phases = 2 * np.pi * (placed - waves.columns.centre) @ waves.turns
+    # a mean of 200,000 numbers in [-1, 1] is off by more than 6 / sqrt(200,000) with a chance below 1e-7 each
+    np.testing.assert_allclose(made.centre[3:53], np.cos(phases).mean(axis=0), atol=6 / np.sqrt(2e5))
+    np.testing.assert_allclose(made.centre[53:], 0, atol=0)
+    spreads = waves.turns * 2 * np.pi * np.sqrt(moments.variance[:2])[:, None]
+    assert abs(np.square(spreads).mean() - fourier.BANDWIDTH**2) < 0.5 * fourier.BANDWIDTH**2
+
+
+def test_few_rows_have_none_and_many_have_some():
+    """The rule reads public facts: rows, budget, neighbours."""
+    X, y = rings()
+    assert model(epsilon=0.1).fit(X, y).waves_ is None
+    assert model(epsilon=1000.0).fit(*rings(2_000)).waves_ is not None
+
+
+@pytest.mark.parametrize("features", ["Fourier", "hats", 3, True])
+def test_other_features_are_refused(features):
+    with pytest.raises(ValueError, match=rf"features={features!r} must be"):
+        model(features=features).fit(*rings(60))
+
+
+@pytest.mark.parametrize("seed", [-1, 0.5, None, True])
+def test_other_seeds_are_refused(seed):
+    with pytest.raises(ValueError, match=r"features_seed=.* must be an integer >= 0"):
+        model(features_seed=seed).fit(*rings(60))
+
+
+@pytest.mark.parametrize("Estimator", NUMERIC)
+def test_they_need_moments(Estimator):
+    with pytest.raises(ValueError, match=r"features='fourier' needs standardize='private'"):
+        Estimator(standardize=None, features="fourier", **SHORT.get(Estimator, {})).fit(*rings(60))
+    with pytest.raises(ValueError, match=r"features='fourier' needs standardize='private'"):
+        LinearEncoding(features="fourier")
+
+
+def test_the_exact_model_has_none():
+    with pytest.raises(ValueError, match=r"features='fourier' with epsilon=inf"):
+        model(epsilon=np.inf).fit(*rings(60))
+
+
+def test_exported_forms_say_that_they_have_none(few):
+    fitted = model().fit(*rings())
+    for method in ("to_json", "to_sklearn"):
+        with pytest.raises(ValueError, match=r"features='fourier', which exported forms do not have"):
+            getattr(fitted, method)()
+    assert model(features=None).fit(*rings()).to_json()
+
+
+def test_in_searches_and_pipelines(few):
+    X, y = rings()
+    search = PrivateSearchCV(model(random_state=None), {"features": [None, "fourier"]}, epsilon=20.0, random_state=0)
+    assert search.fit(X, y).predict(X).shape == (600,)
+    piped = make_pipeline(FunctionTransformer(), model())
+    dpsk.check_pipeline(piped)
+    assert piped.fit(X, y).predict(X).shape == (600,)
+
+
+def test_twins(few):
+    X, y = rings(300)
+    dpsk.check_twins(lambda X, y: model(epsilon=0.5, random_state=None).fit(X, y), X, y)
+
+
+def test_predictions_of_dask_and_chunks(few):
+    X, y = rings()
+    fitted = model().fit(X, y)
+    sure = fitted.predict_proba(X)
+    assert np.array_equal(np.asarray(fitted.predict_proba(dask.array.from_array(X, chunks=(170, 4)))), sure)
+    assert np.array_equal(fitted.predict_proba(Chunks(lambda: np.array_split(X, 5))), sure)
+    twin = X.copy()
+    twin[0] = 1.7e308
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.array_equal(fitted.predict_proba(twin)[1:], sure[1:])
+
+
+def test_budgets_that_depend_on_facts_know_nothing_of_waves(few):
+    assert DPLogisticRegression in BY_FACTS
+    X, y = rings()
+    for solver in ("objective-perturbation", "adaptive-gradient", "gradient-descent"):
+        fitted = model(solver=solver).fit(X, y)
+        assert fitted.waves_.n_pairs == 6
+        assert fitted.privacy_spent_.epsilon == 8.0
