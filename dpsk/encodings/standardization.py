@@ -4,6 +4,7 @@ Everything returned is a function of releases. Each release is bought with a fix
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from ..solvers.precision import deviation, share_of_noise, typical_norm
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
 SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
+MOMENT_CLIP = 1.0  # times the typical norm
+SMALLEST_VARIANCE = 1e-6
+FARTHEST = 3.0  # deviations of noise
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
@@ -105,17 +109,84 @@ def _cut(counts: Floats, noise: float, n: int) -> Floats:
     return np.minimum(_first_sure(counts, noise, n), np.where(few.all(axis=1), 0, few.argmin(axis=1)))
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnMoments:
+    """What is known of placed columns, entries in [-1, 1], from one release: one number per column.
+
+    Parameters
+    ----------
+    mean, variance : array
+        Estimates, of which noise was taken away as far as columns are alike: a variance is not believed below what
+        noise leaves open.
+    within : array
+        The released mean of \\|x| - x^2, as it is, noise included: 0 for columns that hold nothing but -1, 0 and 1, and
+        at most 1/4. Of columns of mixed sign |x| is not known. They have the largest value that fits their mean square
+        (Jensen), which is 0 only if all entries are 0, or if all are -1 and 1.
+    noise : float
+        The standard deviation of the noise in each of the released means: of x, and of the second sum.
+    """
+
+    mean: Floats
+    variance: Floats
+    within: Floats
+    noise: float
+
+
+def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
+    """Return noisy moments of rows that are placed by ``columns``, without an intercept."""
+    d, n = data.n_features, data.n_units
+    one_sign = (columns.low >= 0) | (columns.high <= 0)
+    query = Moments(d, clip=MOMENT_CLIP * typical_norm(data), one_sign=one_sign)
+    mechanism = share_of_noise(data, MOMENT_SHARE)
+    sums = data.release(data.measure(query), mechanism) / n
+    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
+    return moments_of(sums[:d], sums[d:], noise, one_sign, columns.high <= 0)
+
+
+def moments_of(first: Floats, second: Floats, noise: float, one_sign: Any, negative: Any) -> ColumnMoments:
+    """Return estimates from released means of x, and of |x| - x^2 or x^2 where signs are mixed."""
+    mean, variance, within = first.copy(), np.empty_like(first), second.copy()
+    one, mixed = np.flatnonzero(one_sign), np.flatnonzero(~one_sign)
+    sign = np.where(negative, -1.0, 1.0)[one]
+
+    sizes, kept = shrunk(sign * first[one], noise)
+    lacks, kept_of_lacks = shrunk(second[one], noise)
+    sizes, lacks = np.clip(sizes, 0, 1), np.clip(lacks, 0, 0.25)
+    open_ = noise * np.sqrt(kept * np.square(1 - 2 * sizes) + kept_of_lacks)
+    mean[one], variance[one] = sign * sizes, np.maximum(sizes - lacks - np.square(sizes), open_)
+
+    means, _ = shrunk(first[mixed], noise)
+    squares, kept = shrunk(second[mixed], noise)
+    means, squares = np.clip(means, -1, 1), np.clip(squares, 0, 1)
+    mean[mixed], variance[mixed] = means, np.maximum(squares - np.square(means), noise * math.sqrt(kept))
+    within[mixed] = np.sqrt(squares) - squares
+    return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), within, noise)
+
+
+def shrunk(means: Floats, noise: float) -> tuple[Floats, float]:
+    """Return noisy means nearer to their average, and what part of the way between them is kept.
+
+    The noise is known, so how much they differ without it is, too (James & Stein 1961; Efron & Morris 1973). None moves
+    by more than ``FARTHEST`` deviations of its noise, so that a few that are far from the others stay (Efron & Morris
+    1972, limited translation).
+    """
+    if len(means) <= 3:
+        return means, 1.0
+    average = means.mean()
+    apart = means - average
+    kept = max(0.0, 1 - (len(means) - 3) * noise**2 / max(float(apart @ apart), 1e-300))
+    limit = FARTHEST * noise
+    return means - np.clip((1 - kept) * apart, -limit, limit), kept
+
+
 def standardise(data: PrivateData, columns: Columns, *, centred: bool, power: float = SCALE_POWER) -> Columns:
     """Return the columns centred at their noisy means and divided by a power of their noisy standard deviations.
 
-    ``data`` are rows placed by ``columns``, without an intercept. A variance is not believed below its own noise.
+    ``data`` are rows placed by ``columns``, without an intercept.
     """
-    d, n = data.n_features, data.n_units
-    query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
-    mechanism = share_of_noise(data, MOMENT_SHARE)
-    moments = data.release(data.measure(query), mechanism) / n
-    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
-    mean, square = np.clip(moments[:d], -1, 1), moments[d:]
-    mean[np.abs(mean) < 3 * noise] = 0  # many small errors would add up to one large common shift
-    variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
-    return columns.standardised(variance ** (-power / 2), mean if centred else None)
+    return standardised(columns, column_moments(data, columns), centred=centred, power=power)
+
+
+def standardised(columns: Columns, moments: ColumnMoments, *, centred: bool, power: float = SCALE_POWER) -> Columns:
+    """Return the same for moments that are known."""
+    return columns.standardised(moments.variance ** (-power / 2), moments.mean if centred else None)
