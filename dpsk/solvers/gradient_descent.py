@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.private import PrivateData
 from ..mechanisms import Gaussian
+from ..mechanisms.samplers import Floats
 from ..objectives import LinearObjective
 from ..requirements import clip, integer, number, part
 from .descent_noise import DescentNoise, Trace, first_averaged
@@ -21,6 +22,7 @@ from .solver import Diagnostics, Iterates, Solver
 STEPS, FEWEST, MOST = 100, 30, 300  # at precision 84
 CLIP, SMALLEST, LARGEST = 0.18, 0.1, 1.0  # at precision 42
 REACH = 20.0  # at precision 42, growing with it
+TAPER = 0.0
 PACE = 5.0  # with momentum 0.9, stable unless one direction has more than 3.8/5 of all the variance
 
 
@@ -44,6 +46,9 @@ class GradientDescent(Solver):
     gradient_clip : float or None
         Bound on one row's gradient norm, in the units that are fitted. None: 0.1 to 1 times the gradient of a typical
         row at its steepest, the smaller the more noise there is.
+    taper : float or None
+        By how much the last gradient is cheaper than the first ones, in [0, 1]. From where averaging begins, prices
+        fall along a line: late noise has little time to be averaged away, so it does less harm. 0: all cost the same.
     average : float
         The last part of the iterates whose mean is the result, in (0, 1].
     reach : float
@@ -59,6 +64,7 @@ class GradientDescent(Solver):
     gradient_clip: float | None = clip(None)
     average: float = part(0.5)
     reach: float = number(1.0, open_low=True)
+    taper: float | None = number(None, below=1.0 + 1e-9)
     traced: int = integer(0, 0)
 
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
@@ -74,13 +80,14 @@ class GradientDescent(Solver):
         pace = min(PACE, reach * shape[0] * (1 - self.momentum) / steps)
         length = pace / objective.curvature(norm)
         step_size = self.step_size or min(length, 1 / max(penalty.smoothness, 1e-300))
-        mechanism = Gaussian.priced(data.share(steps), data.currency)
-        w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         first = first_averaged(steps, self.average)
+        parts = tapered(steps, first, TAPER if self.taper is None else self.taper)
+        mechanisms = [Gaussian.priced(data.share(parts.sum() / part), data.currency) for part in parts]
+        w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         trace = Trace.of(steps, self.traced, shape)
         for step in range(steps):
             query = objective.gradient(w, clip=clip)
-            noisy = data.release(data.measure(query), mechanism)
+            noisy = data.release(data.measure(query), mechanisms[step])
             trace.add(step, w, noisy / data.n_rows)
             velocity = self.momentum * velocity - step_size * (noisy / data.n_rows + penalty.gradient(w))
             w = w + velocity
@@ -91,9 +98,20 @@ class GradientDescent(Solver):
                 yield mean
         if not self.traced:
             return None
-        noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / data.n_rows
+        noise = deviation(mechanisms[0], query.sensitivity(data.adjacency)) * query.unit / data.n_rows
         curvature = min(objective.loss.typical_curvature, 1.0)
         known = DescentNoise(
             steps, step_size, self.momentum, self.average, noise, clip / norm, curvature, penalty.smoothness, trace
         )
         return Diagnostics({"descent_noise": known})
+
+
+def tapered(steps: int, first: int, taper: float) -> Floats:
+    """Return the prices of steps, relative to the first: 1 until ``first``, and then falling, by ``taper`` in all.
+
+    Even then the last price is above 0.
+    """
+    parts = np.ones(steps)
+    late = steps - first
+    parts[first:] -= taper * np.arange(1, late + 1) / (late + 1)
+    return parts
