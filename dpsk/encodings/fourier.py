@@ -1,7 +1,8 @@
 """Random Fourier features beside linear columns: which columns they are of, how many there are, and their frequencies.
 
-All of it follows from public facts, from a public seed, and from moments that were released to standardise the columns.
-So it costs no privacy (docs/guarantees.md, 1.3).
+How many there are follows from public facts. Where there are any, a small part of the budget tells which columns hold
+more than -1, 0 and 1, up to a factor. All else follows from a public seed and from the moments that were released to
+standardise the columns.
 """
 
 import math
@@ -10,27 +11,43 @@ import numpy as np
 
 from ..data import Columns, PrivateData
 from ..data.waves import Waves
+from ..mechanisms import Laplace
 from ..mechanisms.randomness import SeededBits
-from ..mechanisms.samplers import Floats
-from ..solvers.precision import share_of_noise
+from ..mechanisms.samplers import Floats, Integers
+from ..queries import Middles
+from ..solvers.precision import deviation, share_of_noise
 from .standardization import ColumnMoments
 
 PAIRS = 400
 LEAST_PRECISION = 5_000.0  # rows that outweigh the noise of one sum, if the whole budget bought it
 BANDWIDTH = 0.5  # deviations of a column that one deviation of the sum of a phase is, in radians
-FACTOR = 1.0  # of a cosine, beside linear columns of about unit variance
-CURVED = 0.002  # the least mean of |x| - x^2 of a column that is worth it
-SURE = 3.0  # deviations of noise by which it has to be larger than 0
-_DOMAIN = int.from_bytes(b"dpsk waves", "little") << 64  # seeds of noise are other numbers
+FACTOR = 0.3  # of a cosine, beside linear columns of about unit variance
+MIDDLE_SHARE = 0.01
+MIDDLE_CLIP = 1.0  # the norm of 16 columns in the middle between 0 and 1
+SURE = 3.0  # deviations of noise by which a column has to be other than binary
+LEAST_PART = 0.1  # of the mean size of its entries that they have to lack to being 1 or -1
+_DOMAIN = int.from_bytes(b"dpsk waves", "little") << 128  # seeds of noise are other numbers
 
 
-def pairs_for(data: PrivateData, n_columns: int) -> int:
+def pairs_for(data: PrivateData) -> int:
     """Return how many pairs of a cosine and a sine a fit can bear: a rule from public facts."""
-    del n_columns
     mechanism = share_of_noise(data, 1.0)
-    mu = getattr(mechanism, "mu", None) or mechanism.epsilon / math.sqrt(2)
+    mu = mechanism.epsilon / math.sqrt(2) if isinstance(mechanism, Laplace) else mechanism.mu
     precision = mu * data.n_units / data.adjacency.parts
     return PAIRS if precision >= LEAST_PRECISION else 0
+
+
+def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
+    """Return which columns surely hold more than -1, 0 and 1, up to a factor; ``data`` are the placed rows.
+
+    This is a release of its own: of columns whose signs are not known, the moments do not tell.
+    """
+    query = Middles(data.n_features, clip=MIDDLE_CLIP)
+    mechanism = share_of_noise(data, MIDDLE_SHARE)
+    middles = data.release(data.measure(query), mechanism) / data.n_units
+    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / data.n_units
+    sizes = middles + moments.variance + np.square(moments.mean)  # the means of |x|
+    return np.flatnonzero((middles > SURE * noise) & (middles > LEAST_PART * sizes))
 
 
 def with_waves(
@@ -38,20 +55,27 @@ def with_waves(
 ) -> tuple[Columns, Waves | None]:
     """Return standardised columns with those of their waves, and the waves; the columns alone where there are none.
 
-    ``data`` are the placed rows, of which public facts are taken only.
+    ``data`` are the placed rows. Nothing is released where public facts tell that there are too few.
     """
-    curved = np.flatnonzero(moments.within > np.maximum(CURVED, SURE * moments.noise))
-    n_pairs = pairs_for(data, len(curved))
-    if not n_pairs or not len(curved):
+    n_pairs = pairs_for(data)
+    curved = curved_columns(data, moments) if n_pairs else np.zeros(0, dtype=np.int64)
+    if not len(curved):
         return columns, None
-    variance = moments.variance[curved]
-    normals = public_normals(seed, n_pairs * len(curved)).reshape(n_pairs, len(curved)).T
-    turns = normals * (BANDWIDTH / (2 * math.pi)) / np.sqrt(variance)[:, None]
-    placed = Columns.within(columns.low[curved], columns.high[curved], len(curved))
-    waves = Waves(curved, placed.standardised(placed.factor, moments.mean[curved] if centred else None), turns)
+    waves = waves_of(columns, moments, curved, n_pairs, seed, centred=centred)
     # the mean of a cosine, if its phase is as the normal distribution
-    decay = np.exp(-((2 * math.pi * waves.turns) ** 2 * variance[:, None]).sum(axis=0) / 2)
-    return beside(columns, waves, np.concatenate([decay, np.zeros(n_pairs)]) if centred else None), waves
+    powers = np.square(2 * math.pi * waves.turns) * moments.variance[curved][:, None]
+    centre = np.concatenate([np.exp(-powers.sum(axis=0) / 2), np.zeros(n_pairs)]) if centred else None
+    return beside(columns, waves, centre), waves
+
+
+def waves_of(
+    columns: Columns, moments: ColumnMoments, curved: Integers, n_pairs: int, seed: int, *, centred: bool
+) -> Waves:
+    """Return the waves of some columns, with frequencies that suit their spreads."""
+    normals = np.stack([public_normals(seed, int(column), n_pairs) for column in curved])
+    turns = normals * (BANDWIDTH / (2 * math.pi)) / np.sqrt(moments.variance[curved])[:, None]
+    placed = Columns.within(columns.low[curved], columns.high[curved], len(curved))
+    return Waves(curved, placed.standardised(placed.factor, moments.mean[curved] if centred else None), turns)
 
 
 def beside(columns: Columns, waves: Waves, centre: Floats | None) -> Columns:
@@ -65,12 +89,13 @@ def beside(columns: Columns, waves: Waves, centre: Floats | None) -> Columns:
     return Columns(low, high, factor, centres)
 
 
-def public_normals(seed: int, n: int) -> Floats:
-    """Return ``n`` numbers that are about normal: sums of twelve uniform ones, multiples of 2^-17.
+def public_normals(seed: int, column: int, n: int) -> Floats:
+    """Return ``n`` numbers for a column that are about normal: sums of twelve uniform ones, multiples of 2^-17.
 
-    They belong to the model, so their bits must never change, unlike those of noise.
+    They belong to the model, so their bits must never change, unlike those of noise. A column has the same ones
+    whatever other columns there are.
     """
-    words = np.frombuffer(SeededBits(_DOMAIN + seed).take(24 * n), dtype="<u2").reshape(n, 12)
-    sums = words.sum(axis=1, dtype=np.int64)
-    normals: Floats = (2 * sums - 12 * (2**16 - 1)) * 2.0**-17
+    bits = SeededBits(_DOMAIN + (seed << 32) + column)
+    words = np.frombuffer(bits.take(24 * n), dtype="<u2").reshape(n, 12)
+    normals: Floats = (2 * words.sum(axis=1, dtype=np.int64) - 12 * (2**16 - 1)) * 2.0**-17
     return normals

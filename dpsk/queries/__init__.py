@@ -5,10 +5,11 @@ from .gradient import GradientSum
 from .hessian import HessianSum
 from .histograms import Magnitudes, Positions, RowNorms, Successes
 from .line import LossesAlong
+from .middles import Middles
 from .moments import Moments
 from .outcomes import CellCounts, ClassCounts, Outcomes
 
 __all__ = [
-    "ArmijoGains", "CellCounts", "ClassCounts", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Moments",
-    "Outcomes", "Positions", "RowNorms", "Successes",
+    "ArmijoGains", "CellCounts", "ClassCounts", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Middles",
+    "Moments", "Outcomes", "Positions", "RowNorms", "Successes",
 ]  # fmt: skip
