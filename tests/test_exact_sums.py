@@ -37,6 +37,7 @@ from dpsk.queries import (
     HessianSum,
     LossesAlong,
     Magnitudes,
+    Middles,
     Moments,
     Outcomes,
     Positions,
@@ -237,6 +238,13 @@ def test_moments_and_counts_are_exact():
             Moments(2, clip=clip).over(rows, SeededBits(0))
         assert rows.heaviest >= 2**34  # a column of ends, and its square
         assert rows.heaviest * _MAX_ROWS < 2**63
+    X, kinds = tiled([[0.5, -0.5], [0.5, 1.0], [0.5 + 2.0**-17, 0.25]], n, None)
+    for make, length in STORES.values():
+        rows = Counted(make(X[:length], np.ones(length), columns=within, fit_intercept=False), kinds[:length])
+        for clip in (1e-9, 0.3, 1e9):
+            Middles(2, clip=clip).over(rows, SeededBits(0))
+        assert rows.heaviest >= 2**33 - 2**20  # a quarter of a column of ends
+        assert rows.heaviest * _MAX_ROWS < 2**63
     X, kinds = tiled([[1e300, -1e300], [1.0, 0.0], [1e-300, 1.0]], 20_000, 6)
     for store in (np.asarray, sp.csr_matrix):
         raw = Counted(RawRows(store(X)), kinds)
@@ -268,6 +276,7 @@ def test_no_query_is_missing_here():
         ClassCounts,
         Magnitudes,
         Positions,
+        Middles,
         Moments,
         Outcomes,
         Successes,

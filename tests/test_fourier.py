@@ -157,7 +157,7 @@ def test_they_cost_one_small_release(few):
     paid = {release.label: release for release in curved.privacy_spent_.releases}
     assert set(paid) == {release.label for release in plain.privacy_spent_.releases} | {"middles"}
     limit = curved.privacy_spent_.limit
-    assert paid["middles"].charged <= fourier.MIDDLE_SHARE * limit * (1 + 1e-9)
+    assert paid["middles"].cost <= fourier.MIDDLE_SHARE * limit * (1 + 1e-9)
     assert curved.privacy_spent_.charged <= limit
 
 

@@ -22,7 +22,7 @@ from .grid import UNIT_BITS, weights_on_grid
 TABLE_BITS = 12
 """The table divides a turn into so many parts, as a power of two. A phase is rounded to the nearest one."""
 
-MOST_PAIRS = 2**14
+MOST_PAIRS, MOST_TURNS = 2**14, 2.0**30
 
 
 @lru_cache(maxsize=1)
@@ -62,6 +62,8 @@ class Waves:
             raise ValueError("Waves need one entry of at, one of columns and one row of turns for each column")
         if not 1 <= self.n_pairs <= MOST_PAIRS:
             raise ValueError(f"Waves of {self.n_pairs} phases: between 1 and {MOST_PAIRS} are supported")
+        if not np.abs(self.turns).sum(axis=0).max() <= MOST_TURNS:
+            raise ValueError(f"turns of Waves must be finite, and those of a phase at most {MOST_TURNS:g} together")
         vars(self)["turns"] = weights_on_grid(self.turns, 2.0**-400)[0]  # not a finer one, on which they lie already
         self.turns.flags.writeable = False
 

@@ -22,11 +22,11 @@ class NumericClassifier(PrivateClassifier):
         A public bound on the l2 norm of a row; longer rows are scaled down to it, in ``fit`` and in predictions. None:
         no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
     features : {None, "fourier"}
-        "fourier" adds cosines and sines of random sums of the columns (Rahimi & Recht 2007), so that the boundary
-        between classes may be curved. They are of the columns that hold more than -1, 0 and 1, up to a factor, as the
-        released moments tell. They cost nothing beside ``standardize="private"``, which they need. Where there are too
-        few rows for the budget there are none, and the fit is the one without, bit for bit. A fit then takes the time
-        and memory of hundreds of columns more.
+        "fourier" adds cosines and sines of random sums of columns (Rahimi & Recht 2007), so that the boundary between
+        classes may be curved. They are of columns that hold more than -1, 0 and 1, up to a factor: a hundredth of the
+        budget tells which. ``standardize="private"`` is needed, which finds how far entries spread. Where there are too
+        few rows for the budget there are no such features, and the fit is the one without, bit for bit. Time and memory
+        are those of some hundred columns more.
     features_seed : int
         The seed of the frequencies, which are public: it has nothing to do with ``random_state``.
 

@@ -1,9 +1,11 @@
 """The sums of how far entries are from being -1, 0 or 1."""
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 
-from ..data.grid import SHORTEST_NORM, UNIT_BITS
+from ..data.grid import UNIT_BITS
 from ..data.private import Query
 from ..data.rows import Chunk, Matrix
 from ..mechanisms.mechanism import Sensitivity
@@ -22,8 +24,8 @@ class Middles(Query):
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.16)
-    A leaving row moves the sum by at most ``clip``, a replaced one by at most ``clip`` as well, since no part is
-    negative and two vectors without negative entries are at most sqrt(2) clip apart.
+    A leaving row moves the sum by at most ``clip``, and all entries down. A replaced one moves it by at most sqrt(2)
+    times as much, since no entry of a part is negative.
     """
 
     label = "middles"
@@ -39,8 +41,9 @@ class Middles(Query):
 
     def sensitivity(self, adjacency: str) -> Sensitivity:
         one = self.clip / self.unit
-        l2 = one if Adjacency(adjacency) is Adjacency.ZERO_OUT else np.nextafter(one * np.sqrt(2.0), np.inf)
-        return Sensitivity(l1=np.nextafter(l2 * np.sqrt(self.n_features), np.inf), l2=l2, linf=one)
+        l2 = np.nextafter(one * math.sqrt(Adjacency(adjacency).parts), np.inf)
+        l1 = np.nextafter(l2 * math.sqrt(self.n_features), np.inf)
+        return Sensitivity(l1=l1, l2=l2, linf=one, monotone=Adjacency(adjacency).monotone)
 
     def __call__(self, chunk: Chunk) -> Integers:
         if chunk.constant is not None or chunk.offset is not None or not (chunk.scale == self.scale).all():
@@ -53,7 +56,7 @@ class Middles(Query):
             total: Integers = sum(parts, start=np.zeros(1, dtype=np.int64))
             return total
         middles, norm = _middles(chunk.units, self.scale)
-        limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)
+        limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / norm
         made = Chunk(middles, None, chunk.scale, norm, chunk.y, chunk.n_classes, weights=chunk.weights)
         return made.weighed(np.trunc(np.minimum(2.0**UNIT_BITS, limit)))
 
