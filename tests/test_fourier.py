@@ -16,16 +16,13 @@ import dpsk
 from dpsk import Chunks, DPGradientDescentClassifier, DPLogisticRegression, PrivateSearchCV
 from dpsk.data import Columns
 from dpsk.encodings import LinearEncoding, fourier
-from dpsk.encodings.fourier import public_normals, with_waves
+from dpsk.encodings.fourier import frequencies, public_normals, with_waves
 from dpsk.encodings.standardization import ColumnMoments
-from dpsk.privacy import GaussianDP
 
 NUMERIC = [Estimator for Estimator in ESTIMATORS if Estimator not in TABULAR]
-PINNED = {
-    (0, 0): [-29144, 6074, -157588, 197790],
-    (0, 7): [-29872, -85954, 225876, 58000],
-    (1, 0): [-123980, -8736, -154804, -143416],
-}
+PINNED = {0: [328222, -94012, 22358, 163744], 1: [-117790, -65552, 56462, -210570]}
+PINNED_COLUMNS = [[3], [4, 2], [0, 1, 3], [0], [2, 4], [1, 4, 2]]
+PINNED_FREQUENCIES = [1000221576682, 3195454735784, -639264010063]
 QUIET = pytest.mark.filterwarnings("ignore::UserWarning")
 pytestmark = QUIET
 
@@ -49,13 +46,32 @@ def model(Estimator=DPLogisticRegression, **parameters):
 
 
 def test_public_frequencies_never_change():
-    for (seed, column), pinned in PINNED.items():
-        assert (public_normals(seed, column, 4) * 2**17).tolist() == pinned
-    assert np.array_equal(public_normals(5, 2, 100)[:7], public_normals(5, 2, 7))
+    for seed, pinned in PINNED.items():
+        assert (public_normals(seed, 4) * 2**17).tolist() == pinned
+    made = frequencies(0, 5, 12)
+    for k, columns in enumerate(PINNED_COLUMNS):
+        assert np.flatnonzero(made[:, k]).tolist() == sorted(columns)
+    assert [int(x * 2**40) for x in made[made != 0][:3]] == PINNED_FREQUENCIES
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 3, 7, 60, 1000])
+@pytest.mark.parametrize("n_pairs", [1, 6, 100])
+def test_phases_are_of_few_columns_and_each_column_is_dealt_as_often(n_columns, n_pairs):
+    made = frequencies(1, n_columns, n_pairs)
+    assert made.shape == (n_columns, n_pairs)
+    assert (made != 0).sum(axis=0).tolist() == [min(1 + k % 3, n_columns) for k in range(n_pairs)]
+    if n_columns != 2:  # of two, a phase of two takes what the others leave
+        times = (made != 0).sum(axis=1)
+        assert times.max() - times.min() <= 1
+    lengths = np.sort(np.log2(np.linalg.norm(made, axis=0) / fourier.SLOWEST))
+    layers = np.arange(n_pairs) / n_pairs * fourier.OCTAVES
+    # within an octave a length is 1 + t where a logarithm would be 2^t, at most .086 apart
+    assert (lengths > layers - 1e-9).all()
+    assert (lengths < layers + fourier.OCTAVES / n_pairs + 0.087).all()
 
 
 def test_public_frequencies_are_about_normal():
-    normals = public_normals(3, 0, 100_000)
+    normals = public_normals(3, 100_000)
     assert np.array_equal(normals * 2**17, np.rint(normals * 2**17))
     # five deviations of the mean and of the mean square: a chance of 1e-6, but the seed is fixed
     assert abs(normals.mean()) < 5 / np.sqrt(1e5)
@@ -166,7 +182,7 @@ def test_seeds(few):
     X, y = rings()
     one, same, other = (model(features_seed=seed).fit(X, y).waves_ for seed in (0, 0, 1))
     assert np.array_equal(one.turns, same.turns)
-    assert not np.isclose(one.turns, other.turns).any()
+    assert not np.isclose(one.turns, other.turns)[one.turns != 0].any()
     moved = model(random_state=1).fit(X, y).waves_
     assert one.at.tolist() == moved.at.tolist() == [0, 1]
     normals = [waves.turns / np.abs(waves.turns).sum(axis=1, keepdims=True) for waves in (one, moved)]
@@ -197,8 +213,11 @@ def test_the_map_is_that_of_the_released_moments(monkeypatch):
     np.testing.assert_allclose(made.centre[3:53], np.cos(phases).mean(axis=0), rtol=0, atol=6 / np.sqrt(2e5))
     assert made.centre[53:].tolist() == [0.0] * 50
     spreads = waves.turns * 2 * np.pi * np.sqrt(variance[:2])[:, None]
-    expected = np.stack([public_normals(0, column, 50) for column in (0, 1)]) * fourier.BANDWIDTH
-    np.testing.assert_allclose(spreads, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(spreads, frequencies(0, 2, 50), rtol=0, atol=1e-6)
+    factor = made.factor[3]
+    assert (made.factor[3:] == factor).all()
+    linear = np.array([2.0, 3.0, 1.0]) ** 2 @ variance
+    assert factor**2 * 50 == pytest.approx(fourier.PART * linear)
 
 
 def test_few_rows_have_none_and_many_have_some():

@@ -26,8 +26,9 @@ def exact_pi(bits=200):
         for k in itertools.count(1):
             term //= q * q
             if not term:
-                return total
+                break
             total += (-1) ** k * (term // (2 * k + 1))
+        return total
 
     return Fraction(16 * arctan_of_one_by(5) - 4 * arctan_of_one_by(239), 1 << bits + 20)
 
@@ -53,9 +54,13 @@ def test_every_cosine_is_the_nearest_number_of_the_grid_and_no_other_is_near():
     eighth = PARTS // 8
     for k in range(PARTS):
         quarter, rest = divmod(k, 2 * eighth)
-        first, second = (exact["cos", rest], exact["sin", rest]) if rest <= eighth else (
-            exact["sin", 2 * eighth - rest],
-            exact["cos", 2 * eighth - rest],
+        first, second = (
+            (exact["cos", rest], exact["sin", rest])
+            if rest <= eighth
+            else (
+                exact["sin", 2 * eighth - rest],
+                exact["cos", 2 * eighth - rest],
+            )
         )
         value = (first, -second, -first, second)[quarter] * 2**UNIT_BITS
         assert table[k] * 2.0**UNIT_BITS == round(value)

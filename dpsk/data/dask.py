@@ -203,7 +203,9 @@ class DaskTable(Table):
         return self._on_grid(_grid_rows, self.facts.n_features, how)
 
     def outcomes(self, how: RowMap) -> DaskRows:
-        return self._on_grid(_outcome_rows, 1, replace(how, fit_intercept=False, columns=None, features=None, waves=None))
+        return self._on_grid(
+            _outcome_rows, 1, replace(how, fit_intercept=False, columns=None, features=None, waves=None)
+        )
 
     def _on_grid(self, make: Callable[..., Any], width: int, how: RowMap) -> DaskRows:
         """Return rows that are made of labelled blocks, of so many columns."""

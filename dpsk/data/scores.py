@@ -59,7 +59,11 @@ def _scores_with_waves(X: Matrix, coef: Floats, intercept: Floats, ranges: Float
     """Return scores of rows with their waves, made of a few rows at a time."""
     ends = np.ones((2, waves.n_columns)) * np.array([[-1.0], [1.0]])
     here = np.full((2, X.shape[1]), LARGEST_ENTRY) * np.array([[-1.0], [1.0]]) if ranges is None else ranges
-    X, ranges, scores = one_per_place(X) if sp.issparse(X) else X, np.hstack([here, ends]), np.empty((X.shape[0], len(coef)))
+    X, ranges, scores = (
+        one_per_place(X) if sp.issparse(X) else X,
+        np.hstack([here, ends]),
+        np.empty((X.shape[0], len(coef))),
+    )
     size = max(_FEWEST_ROWS, _ENTRIES // waves.n_columns)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)

@@ -6,6 +6,7 @@ standardise the columns.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,8 @@ from ..queries import Middles
 from ..solvers.precision import deviation, share_of_noise
 from .standardization import ColumnMoments
 
-PAIRS = 100
-LEAST_PRECISION = 5_000.0  # rows that outweigh the noise of one sum, if the whole budget bought it
+LEAST_PRECISION = 2_500.0  # rows that outweigh the noise of one sum, if the whole budget bought it
+PAIRS, MOST_PAIRS = 100, 300  # at precision 10,000 or less, growing like its root
 MOST_COLUMNS = 3  # of a phase; at least one
 SLOWEST, OCTAVES = 0.5, 3  # the standard deviation of a phase, in radians, and how many octaves it is spread over
 PART = 0.5  # of the variance of linear columns that all waves together have
@@ -28,8 +29,6 @@ MIDDLE_SHARE = 0.01
 MIDDLE_CLIP = 1.0  # the norm of 16 columns in the middle between 0 and 1
 SURE = 3.0  # deviations of noise by which a column has to be other than binary
 LEAST_PART = 0.1  # of the mean size of its entries that they have to lack to being 1 or -1
-_DOMAIN = int.from_bytes(b"dpsk waves", "little") << 128  # seeds of noise are other numbers
-_OF_PAIRS = 2**32 - 1  # the number of a column that there cannot be
 
 
 def pairs_for(data: PrivateData) -> int:
@@ -37,7 +36,9 @@ def pairs_for(data: PrivateData) -> int:
     mechanism = share_of_noise(data, 1.0)
     mu = mechanism.epsilon / math.sqrt(2) if isinstance(mechanism, Laplace) else mechanism.mu
     precision = mu * data.n_units / data.adjacency.parts
-    return PAIRS if precision >= LEAST_PRECISION else 0
+    if precision < LEAST_PRECISION:
+        return 0
+    return int(np.clip(PAIRS * math.sqrt(precision / 10_000), PAIRS, MOST_PAIRS))
 
 
 def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
@@ -75,7 +76,7 @@ def waves_of(
     columns: Columns, moments: ColumnMoments, curved: Integers, n_pairs: int, seed: int, *, centred: bool
 ) -> Waves:
     """Return the waves of some columns, with frequencies that suit their spreads."""
-    turns = frequencies(seed, curved, n_pairs) / (2 * math.pi) / np.sqrt(moments.variance[curved])[:, None]
+    turns = frequencies(seed, len(curved), n_pairs) / (2 * math.pi) / np.sqrt(moments.variance[curved])[:, None]
     placed = Columns.within(columns.low[curved], columns.high[curved], len(curved))
     return Waves(curved, placed.standardised(placed.factor, moments.mean[curved] if centred else None), turns)
 
@@ -83,41 +84,56 @@ def waves_of(
 def beside(columns: Columns, waves: Waves, variance: Floats, centre: Floats | None) -> Columns:
     """Return the map of columns with these variances, and of waves with these centres."""
     ones = np.ones(waves.n_columns)
-    factor = math.sqrt(PART * float(np.square(columns.factor) @ variance) / waves.n_pairs)
+    factor = math.sqrt(PART * math.fsum(np.square(columns.factor) * variance) / waves.n_pairs)
     pairs = (columns.low, -ones), (columns.high, ones), (columns.factor, factor * ones)
     low, high, factors = (np.concatenate(pair) for pair in pairs)
     centres = None if columns.centre is None or centre is None else np.concatenate([columns.centre, centre])
     return Columns(low, high, factors, centres)
 
 
-def frequencies(seed: int, columns: Integers, n_pairs: int) -> Floats:
+def frequencies(seed: int, n_columns: int, n_pairs: int) -> Floats:
     """Return what each column adds to each phase, in radians for each of its standard deviations.
 
-    A phase is of few columns, which are drawn for it, and has a direction and a length of its own. Another column, or
-    one less, changes the phases that it belongs to, and no others.
+    A phase is of one column, of two or of three. Its direction in these is uniform, and its length is drawn from a
+    layer of its own between the slowest and the fastest.
     """
-    words = _words(seed, _OF_PAIRS, 2 * n_pairs)
-    sizes = 1 + words[:n_pairs] % np.uint64(MOST_COLUMNS)
-    octave, within = words[n_pairs:] % np.uint64(OCTAVES), (words[n_pairs:] >> np.uint64(11)) * 2.0**-53
-    lengths = SLOWEST * np.ldexp(1 + within, octave.astype(np.int64))  # about as many in each octave
-    places = np.stack([_words(seed, int(column), n_pairs) for column in columns])
-    normals = np.stack([public_normals(seed, int(column), n_pairs) for column in columns])
-    normals[places.argsort(axis=0, kind="stable").argsort(axis=0) >= sizes] = 0.0
-    size = np.sqrt(np.square(normals).sum(axis=0))
-    directed: Floats = normals * (lengths / np.where(size > 0, size, 1.0))
-    return directed
+    ranks, within = _words(seed, "lengths", 2 * n_pairs).reshape(2, n_pairs)
+    ranks, within = ranks.argsort(kind="stable"), (within >> np.uint64(11)) * 2.0**-53
+    octaves = OCTAVES * ((ranks + within) / n_pairs)
+    lengths = SLOWEST * np.ldexp(1 + octaves % 1, octaves.astype(np.int64))  # about uniform in their logarithm
+    normals = public_normals(seed, MOST_COLUMNS * n_pairs).reshape(n_pairs, MOST_COLUMNS)
+    made = np.zeros((n_columns, n_pairs))
+    for k, columns in enumerate(_dealt(seed, n_columns, n_pairs)):
+        direction = normals[k, : len(columns)]
+        made[columns, k] = direction * (lengths[k] / math.sqrt(sum(x * x for x in direction.tolist()) or 1.0))
+    return made
 
 
-def public_normals(seed: int, column: int, n: int) -> Floats:
-    """Return ``n`` numbers for a column that are about normal: sums of twelve uniform ones, multiples of 2^-17.
+def _dealt(seed: int, n_columns: int, n_pairs: int) -> Iterator[list[int]]:
+    """Yield the columns of each phase: all columns are dealt in a random order, then in another one, and so on."""
+    n_decks = 2 + MOST_COLUMNS * n_pairs // n_columns
+    decks = iter(_words(seed, "columns", n_decks * n_columns).reshape(n_decks, n_columns))
+    left = list[int]()
+    for k in range(n_pairs):
+        hand = list[int]()
+        while len(hand) < min(1 + k % MOST_COLUMNS, n_columns):
+            if set(left) <= set(hand):
+                left += next(decks).argsort(kind="stable").tolist()
+            hand.append(left.pop(next(i for i, column in enumerate(left) if column not in hand)))
+        yield hand
+
+
+def public_normals(seed: int, n: int) -> Floats:
+    """Return ``n`` numbers that are about normal: sums of twelve uniform ones, multiples of 2^-17.
 
     They belong to the model, so their bits must never change, unlike those of noise.
     """
-    parts = _words(seed, column + 2**32, 3 * n).view("<u2").reshape(n, 12)
+    parts = _words(seed, "normals", 3 * n).view("<u2").reshape(n, 12)
     normals: Floats = (2 * parts.sum(axis=1, dtype=np.int64) - 12 * (2**16 - 1)) * 2.0**-17
     return normals
 
 
-def _words(seed: int, stream: int, n: int) -> NDArray[np.uint64]:
-    """Return ``n`` uniform words of 64 bits, the same ones for ever."""
-    return np.frombuffer(SeededBits(_DOMAIN + (seed << 64) + stream).take(8 * n), dtype="<u8")
+def _words(seed: int, purpose: str, n: int) -> NDArray[np.uint64]:
+    """Return ``n`` uniform words of 64 bits, the same ones for ever. The seeds of noise are other numbers."""
+    stream = int.from_bytes(f"dpsk waves {purpose}".encode(), "little")
+    return np.frombuffer(SeededBits((stream << 64) + seed).take(8 * n), dtype="<u8")
