@@ -140,7 +140,8 @@ def test_only_the_ledger_adds_up_prices():
 # What carries solvers and encodings, and may import more than they: it defines them, or opens the door for them.
 FRAME = {f"solvers/{name}.py" for name in ("__init__", "api", "solver", "sampled")}
 FRAME |= {
-    f"encodings/{name}.py" for name in ("__init__", "encoding", "numeric", "tabular", "field_features", "weighting")
+    f"encodings/{name}.py"
+    for name in ("__init__", "encoding", "numeric", "tabular", "field_features", "weighting", "fourier")
 }
 
 

@@ -15,12 +15,13 @@ from .schema import Schema, require_columns, schema_of
 from .scores import row_scores
 from .stored import StoredRows
 from .tables import ArrayTable, Chunks, StoredTable, Table
+from .waves import Waves
 
 __all__ = [
     "ArrayRows", "ArrayTable", "Batch", "Categories", "Chunk", "Chunks", "Columns", "Compact", "DaskFrameTable",
     "DaskTable", "Date", "Door", "Facts", "FrameChunk", "FrameTable", "Kernel", "Kind", "NoisyQuery", "Number",
     "PrivateData", "PublicShape", "Query", "RawChunk", "RawRows", "RowMap", "Rows", "Schema", "Sealed", "Statistic",
-    "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "aligned", "frame_of",
-    "is_dask", "map_rows", "of_each", "per_block", "picked", "require_columns", "require_table", "row_scores",
-    "schema_of",
+    "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "Waves", "aligned",
+    "frame_of", "is_dask", "map_rows", "of_each", "per_block", "picked", "require_columns", "require_table",
+    "row_scores", "schema_of",
 ]  # fmt: skip

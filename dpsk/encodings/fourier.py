@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data import Columns, PrivateData
-from ..data.waves import Waves
+from ..data import Columns, PrivateData, Waves
 from ..mechanisms import Laplace
 from ..mechanisms.randomness import SeededBits
 from ..mechanisms.samplers import Floats, Integers
@@ -97,9 +96,9 @@ def frequencies(seed: int, n_columns: int, n_pairs: int) -> Floats:
     A phase is of one column, of two or of three. Its direction in these is uniform, and its length is drawn from a
     layer of its own between the slowest and the fastest.
     """
-    ranks, within = _words(seed, "lengths", 2 * n_pairs).reshape(2, n_pairs)
-    ranks, within = ranks.argsort(kind="stable"), (within >> np.uint64(11)) * 2.0**-53
-    octaves = OCTAVES * ((ranks + within) / n_pairs)
+    layers, within = _words(seed, "lengths", 2 * n_pairs).reshape(2, n_pairs)
+    places = layers.argsort(kind="stable") + (within >> np.uint64(11)) * 2.0**-53
+    octaves = OCTAVES * (places / n_pairs)
     lengths = SLOWEST * np.ldexp(1 + octaves % 1, octaves.astype(np.int64))  # about uniform in their logarithm
     normals = public_normals(seed, MOST_COLUMNS * n_pairs).reshape(n_pairs, MOST_COLUMNS)
     made = np.zeros((n_columns, n_pairs))
