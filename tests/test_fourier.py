@@ -1,5 +1,6 @@
 """Random Fourier features of fits: which columns, how many, from which seed, and what a fit with them promises."""
 
+import json
 import pickle
 import warnings
 
@@ -11,6 +12,7 @@ from contract import BY_FACTS, ESTIMATORS, SHORT, TABULAR
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from test_export_json import compare
 
 import dpsk
 from dpsk import Chunks, DPGradientDescentClassifier, DPLogisticRegression, PrivateSearchCV
@@ -252,12 +254,33 @@ def test_the_exact_model_has_none():
         model(epsilon=np.inf).fit(*rings(60))
 
 
-def test_exported_forms_say_that_they_have_none(few):
-    fitted = model().fit(*rings())
-    for method in ("to_json", "to_sklearn"):
-        with pytest.raises(ValueError, match=r"features='fourier', which exported forms do not have"):
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_plain_python_scores_as_the_model_does(n_classes, intercept, few):
+    X, y = rings()
+    X = np.column_stack([X, 1000 + 7 * X[:, 0], -np.abs(X[:, 1])])
+    fitted = model(fit_intercept=intercept).fit(X, y + (n_classes - 2) * (X[:, 0] > 1))
+    assert fitted.waves_ is not None
+    document = json.loads(fitted.to_json())
+    X[0], X[1], X[2] = 1e300, -1e300, 0
+    compare(fitted, document, X[:200], X[:200].tolist())
+
+
+def test_exported_forms_without_them_say_so(few):
+    fitted, plain = model().fit(*rings()), model(features=None).fit(*rings())
+    for method in ("to_onnx", "to_sklearn"):
+        with pytest.raises(ValueError, match=r"features='fourier', which .* does not have"):
             getattr(fitted, method)()
-    assert model(features=None).fit(*rings()).to_json()
+    assert json.loads(plain.to_json())["waves"] is None
+
+
+def test_files_of_skops_hold_them(few):
+    skops = pytest.importorskip("skops.io")
+    X, y = rings()
+    fitted = model().fit(X, y)
+    assert set(skops.get_untrusted_types(data=skops.dumps(fitted))) <= set(dpsk.TRUSTED_TYPES)
+    back = skops.loads(skops.dumps(fitted), trusted=dpsk.TRUSTED_TYPES)
+    assert np.array_equal(back.predict_proba(X), fitted.predict_proba(X))
 
 
 def test_in_searches_and_pipelines(few):

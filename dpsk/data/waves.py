@@ -85,14 +85,22 @@ class Waves:
         """What these columns are called, in order."""
         return tuple(f"{function} {k}" for function in ("cos", "sin") for k in range(self.n_pairs))
 
+    @property
+    def centre(self) -> Floats:
+        """The centre of each column, in steps of the grid."""
+        centre = self.columns.centre
+        if centre is None:
+            return np.zeros(len(self.at))
+        steps: Floats = np.rint(np.clip(centre, -1, 1) * 2.0**UNIT_BITS)
+        return steps
+
     def of(self, X: Any) -> Floats:
         """Return the waves of some rows, which are finite: dense, or CSR with one entry per place."""
         x = X[:, self.at]
         steps = self.columns.place(np.asarray(x.toarray() if sp.issparse(x) else x, dtype=np.float64))
         steps *= 2.0**UNIT_BITS
         np.rint(steps, out=steps)
-        if self.columns.centre is not None:
-            steps -= np.rint(np.clip(self.columns.centre, -1, 1) * 2.0**UNIT_BITS)
+        steps -= self.centre
         # sums of products are exact, so it does not matter in which order they are added
         entries = np.rint(steps @ (self.turns * 2.0 ** (TABLE_BITS - UNIT_BITS))).astype(np.int64)
         waves = np.empty((len(steps), self.n_columns))

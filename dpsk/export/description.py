@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..calibration import Curve, Temperature
 from ..data.features import Features
 from ..data.grid import LARGEST_ENTRY
+from ..data.waves import Waves
 from ..mechanisms.samplers import Floats
 from ..privacy.report import PrivacySpent
 
@@ -73,6 +74,8 @@ class Description:
     probabilities : {"logistic", "softmax", "one-vs-rest"} or None
         How probabilities follow from log-odds. None: there are none before an adjustment.
     features : Features or None
+    waves : Waves or None
+        Further columns, which follow from the row as it is. Their weights stand at the end of ``coef``.
     privacy : PrivacySpent
     adjustments : tuple of Threshold or Recalibration
         What held-out rows have changed afterwards, in order.
@@ -91,8 +94,17 @@ class Description:
     calibration: Calibration | None
     probabilities: str | None
     features: Features | None
+    waves: Waves | None
     privacy: PrivacySpent
     adjustments: tuple[Adjustment, ...] = ()
+
+    def require_linear(self, method: str) -> None:
+        """Raise ValueError for a model of waves, which a form does not have."""
+        if self.waves is not None:
+            raise ValueError(
+                f"{self.estimator} was fitted with features='fourier', which {method} does not have: take it away with "
+                "to_json(), as a pickle or with skops, or fit it with features=None"
+            )
 
     @property
     def label_type(self) -> str:
@@ -153,11 +165,6 @@ def _adjusted(model: Any, step: Adjustment) -> Description:
 
 def _of_weights(model: Any) -> Description:
     _require_own_predictions(model)
-    if getattr(model, "waves_", None) is not None:
-        raise ValueError(
-            f"{type(model).__name__} was fitted with features={model.features!r}, which exported forms do not have: "
-            "keep it as a pickle or a file of skops, or fit it with features=None"
-        )
     raw, probabilities = model.columns is not None, _probabilities(model)
     names = getattr(model, "feature_names_in_", None)
     low = high = origin = np.zeros(0)
@@ -168,7 +175,7 @@ def _of_weights(model: Any) -> Description:
             ranges = np.full((2, model.n_features_in_), LARGEST_ENTRY) * np.array([[-1.0], [1.0]])
         low, high = ranges
         origin = np.clip(0.0, low, high)
-        constant = constant + np.array([math.fsum(w * origin) for w in model.coef_])
+        constant = constant + np.array([math.fsum(w * origin) for w in model.coef_[:, : len(origin)]])
     return Description(
         estimator=type(model).__name__,
         classes=model.classes_,
@@ -183,6 +190,7 @@ def _of_weights(model: Any) -> Description:
         calibration=None if probabilities is None else getattr(model, "calibration_", None),
         probabilities=probabilities,
         features=model.encoder_.features if raw else None,
+        waves=getattr(model, "waves_", None),
         privacy=model.privacy_spent_,
     )
 

@@ -14,6 +14,7 @@ from ..calibration import BOUND, Curve
 from ..data import Categories, Date, Number, Text
 from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
 from ..data.fields import Field
+from ..data.waves import TABLE_BITS, Waves
 from .description import Adjustment, Calibration, Description, Threshold
 from .field_terms import names_of_values
 
@@ -40,6 +41,7 @@ def _document(of: Description) -> dict[str, Any]:
         "origin": None if raw else of.origin.tolist(),
         "data_norm": None if of.data_norm is None else float(of.data_norm),
         "coef": None if raw else of.coef.tolist(),
+        "waves": None if of.waves is None else _waves(of.waves),
         "fields": _fields(of) if raw else None,
         "constant": of.constant.tolist(),
         "calibration": None if of.calibration is None else _calibration(of.calibration),
@@ -49,6 +51,13 @@ def _document(of: Description) -> dict[str, Any]:
         "statement": of.statement,
         "privacy": of.privacy.to_dict(),
     }
+
+
+def _waves(of: Waves) -> dict[str, Any]:
+    """Return what the waves of a row follow from: how columns are placed, and what they add to each phase."""
+    ends = (of.columns.low, of.columns.high, of.columns.origin, of.columns.width)
+    columns = zip(of.at.tolist(), *(part.tolist() for part in ends), of.centre.astype(int).tolist(), strict=True)
+    return {"columns": [list(column) for column in columns], "turns": of.turns.T.tolist(), "parts": 2**TABLE_BITS}
 
 
 def _calibration(of: Calibration) -> dict[str, Any]:
