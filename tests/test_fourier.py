@@ -5,7 +5,9 @@ import pickle
 import warnings
 
 import dask.array
+import dask.dataframe
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from contract import BY_FACTS, ESTIMATORS, SHORT, TABULAR
@@ -15,9 +17,18 @@ from sklearn.preprocessing import FunctionTransformer
 from test_export_json import compare
 
 import dpsk
-from dpsk import Chunks, DPGradientDescentClassifier, DPLogisticRegression, PrivateSearchCV
+from dpsk import (
+    Categories,
+    Chunks,
+    DPGradientDescentClassifier,
+    DPLogisticRegression,
+    DPTabularClassifier,
+    Number,
+    PrivateSearchCV,
+)
 from dpsk.data import Columns
 from dpsk.encodings import LinearEncoding, fourier
+from dpsk.encodings import tabular as encoding_of_tables
 from dpsk.encodings.fourier import frequencies, public_normals, with_waves
 from dpsk.encodings.standardization import ColumnMoments
 
@@ -198,10 +209,10 @@ def test_the_map_is_that_of_the_released_moments(monkeypatch):
     columns = Columns.within(np.array([0.0, -1.0, 0.0]), np.array([1.0, 3.0, 1.0]), 3)
     mean, variance = np.array([0.3, 0.1, 0.5]), np.array([0.04, 0.09, 0.25])
     moments = ColumnMoments(mean, variance, np.array([0.2, 0.2, 0.0]), noise=1e-3)
-    made, waves = with_waves(None, columns, moments, 0, centred=False)
+    made, waves = with_waves(None, columns, moments, 0)
     assert made.centre is waves.columns.centre is None
     standard = columns.standardised(np.array([2.0, 3.0, 1.0]), mean)
-    made, waves = with_waves(None, standard, moments, 0, centred=True)
+    made, waves = with_waves(None, standard, moments, 0)
     assert waves.at.tolist() == [0, 1]
     assert waves.columns.centre.tolist() == [0.3, 0.1]
     assert waves.columns.high.tolist() == [1, 3]
@@ -317,3 +328,104 @@ def test_budgets_that_depend_on_facts_know_nothing_of_waves(few):
         fitted = model(solver=solver).fit(X, y)
         assert fitted.waves_.n_pairs == 6
         assert fitted.privacy_spent_.epsilon == 8.0
+
+
+# ------------------------------------------------------------------------------------------ interactions of raw tables
+
+
+def table(n=3000, seed=0):
+    """A raw table whose class hangs on two quantities together, on a category, and on nothing else."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "a": rng.normal(size=n).round(3),
+            "b": rng.normal(size=n).round(3) + 40,
+            "job": rng.choice(["cook", "nurse", "clerk"], n),
+            "c": np.where(rng.random(n) < 0.2, np.nan, rng.normal(size=n).round(3)),
+        }
+    )
+    together = frame["a"] * (frame["b"] - 40) + 0.5 * (frame["job"] == "cook")
+    return frame, (together > 0.2).to_numpy()
+
+
+def tabular(**parameters):
+    return DPTabularClassifier(**{"epsilon": 8.0, "random_state": 0, "interactions": "fourier", **parameters})
+
+
+@pytest.fixture
+def sixty(monkeypatch):
+    """Sixty pairs for raw tables, whatever there are of rows."""
+    monkeypatch.setattr(encoding_of_tables, "pairs_for", lambda *_: 60)
+
+
+def test_interactions_of_quantities_are_followed(sixty):
+    frame, y = table(6000)
+    (train, labels), (test, truth) = (frame[:4000], y[:4000]), (frame[4000:], y[4000:])
+    straight, together = tabular(interactions=None).fit(train, labels), tabular().fit(train, labels)
+    assert straight.waves_ is None
+    assert together.waves_.n_pairs == 60
+    assert together.coef_.shape[1] == together.encoder_.features.n_features + 120
+    assert together.score(test, truth) > straight.score(test, truth) + 0.1
+    names = np.array(together.encoder_.get_feature_names_out())[together.waves_.at]
+    assert names.tolist() == ["a", "b", "c"]
+    assert ((together.waves_.turns != 0).sum(axis=0) >= 2).all()
+    assert together.privacy_spent_.releases[:3] == straight.privacy_spent_.releases[:3]
+
+
+def test_a_raw_row_has_the_same_scores_in_any_company_and_storage(sixty):
+    frame, y = table()
+    fitted = tabular().fit(frame, y)
+    whole = fitted.predict_proba(frame)
+    alone = np.concatenate([fitted.predict_proba(frame.iloc[i : i + 1]) for i in range(30)])
+    assert np.array_equal(whole[:30], alone)
+    kinds = {"a": Number(), "b": Number(), "c": Number(), "job": Categories(["cook", "nurse", "clerk"])}
+    expected = tabular(columns=kinds).fit(frame, y)
+    whole = expected.predict_proba(frame)
+    chunked = Chunks(lambda: [(frame[:700], y[:700]), (frame[700:], y[700:])])
+    remote = dask.dataframe.from_pandas(frame, npartitions=3), dask.dataframe.from_pandas(pd.Series(y), npartitions=3)
+    for data in ((chunked,), remote):
+        again = tabular(columns=kinds).fit(*data)
+        assert again.waves_ is not None
+        assert np.array_equal(again.coef_, expected.coef_)
+        assert np.array_equal(np.asarray(again.predict_proba(data[0])), whole)
+
+
+def test_the_effects_leave_interactions_out(sixty):
+    frame, y = table()
+    fitted = tabular().fit(frame, y)
+    effects = fitted.effects_
+    assert list(effects) == ["a", "b", "job", "c"]
+    features = fitted.encoder_.transform(frame)
+    n = features.shape[1]
+    added = fitted.waves_.of(features) @ fitted.coef_[0, n:]
+    rest = fitted.decision_function(frame) - added
+    mean = fitted.encoder_.features.moments.mean
+    np.testing.assert_allclose(rest, effects.constant + (features - mean) @ fitted.coef_[0, :n], atol=1e-9)
+    assert all(np.isfinite(effect.bars_noise).all() for effect in effects.values())
+
+
+def test_without_rows_or_quantities_there_are_no_interactions(monkeypatch):
+    frame, y = table()
+    plain, tried = (tabular(interactions=kind, epsilon=2.0).fit(frame, y) for kind in (None, "fourier"))
+    assert tried.waves_ is None
+    assert np.array_equal(plain.coef_, tried.coef_)
+    monkeypatch.setattr(encoding_of_tables, "pairs_for", lambda *_: 60)
+    frame = frame[["a", "job"]]
+    plain, tried = tabular(interactions=None).fit(frame, y), tabular().fit(frame, y)
+    assert tried.waves_ is None
+    assert np.array_equal(plain.coef_, tried.coef_)
+
+
+def test_exported_forms_have_no_interactions(sixty):
+    fitted = tabular().fit(*table())
+    for method in ("to_json", "to_onnx", "to_sklearn"):
+        with pytest.raises(ValueError, match=r"interactions='fourier', which .* does not have"):
+            getattr(fitted, method)()
+    taken = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(taken.predict_proba(table()[0]), fitted.predict_proba(table()[0]))
+
+
+@pytest.mark.parametrize("given", ["Fourier", "products", 2])
+def test_other_interactions_are_refused(given):
+    with pytest.raises(ValueError, match=rf"interactions={given!r} must be"):
+        tabular(interactions=given).fit(*table(200))

@@ -53,9 +53,7 @@ def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
     return np.flatnonzero((middles > SURE * noise) & (middles > LEAST_PART * sizes))
 
 
-def with_waves(
-    data: PrivateData, columns: Columns, moments: ColumnMoments, seed: int, *, centred: bool
-) -> tuple[Columns, Waves | None]:
+def with_waves(data: PrivateData, columns: Columns, moments: ColumnMoments, seed: int) -> tuple[Columns, Waves | None]:
     """Return standardised columns with those of their waves, and the waves; the columns alone where there are none.
 
     ``data`` are the placed rows. Nothing is released where public facts tell that there are too few.
@@ -64,36 +62,35 @@ def with_waves(
     curved = curved_columns(data, moments) if n_pairs else np.zeros(0, dtype=np.int64)
     if not len(curved):
         return columns, None
-    waves = waves_of(columns, moments, curved, n_pairs, seed, centred=centred)
-    # the mean of a cosine, if its phase is as the normal distribution
-    powers = np.square(2 * math.pi * waves.turns) * moments.variance[curved][:, None]
-    centre = np.concatenate([np.exp(-powers.sum(axis=0) / 2), np.zeros(n_pairs)]) if centred else None
-    return beside(columns, waves, moments.variance, centre), waves
+    return beside(columns, moments.mean, moments.variance, curved, frequencies(seed, len(curved), n_pairs))
 
 
-def waves_of(
-    columns: Columns, moments: ColumnMoments, curved: Integers, n_pairs: int, seed: int, *, centred: bool
-) -> Waves:
-    """Return the waves of some columns, with frequencies that suit their spreads."""
-    turns = frequencies(seed, len(curved), n_pairs) / (2 * math.pi) / np.sqrt(moments.variance[curved])[:, None]
+def beside(
+    columns: Columns, mean: Floats, variance: Floats, curved: Integers, radians: Floats
+) -> tuple[Columns, Waves]:
+    """Return columns and waves of some of them.
+
+    ``mean`` and ``variance`` are those of placed columns, and ``radians`` tells what a standard deviation of each of
+    the ``curved`` ones adds to each phase.
+    """
+    centred, n_pairs = columns.centre is not None, radians.shape[1]
     placed = Columns.within(columns.low[curved], columns.high[curved], len(curved))
-    return Waves(curved, placed.standardised(placed.factor, moments.mean[curved] if centred else None), turns)
-
-
-def beside(columns: Columns, waves: Waves, variance: Floats, centre: Floats | None) -> Columns:
-    """Return the map of columns with these variances, and of waves with these centres."""
+    placed = placed.standardised(placed.factor, mean[curved] if centred else None)
+    waves = Waves(curved, placed, radians / (2 * math.pi) / np.sqrt(variance[curved])[:, None])
+    # the mean of a cosine, if its phase is as the normal distribution
+    centre = np.concatenate([np.exp(-np.square(radians).sum(axis=0) / 2), np.zeros(n_pairs)])
     ones = np.ones(waves.n_columns)
     factor = math.sqrt(PART * math.fsum(np.square(columns.factor) * variance) / waves.n_pairs)
     pairs = (columns.low, -ones), (columns.high, ones), (columns.factor, factor * ones)
     low, high, factors = (np.concatenate(pair) for pair in pairs)
-    centres = None if columns.centre is None or centre is None else np.concatenate([columns.centre, centre])
-    return Columns(low, high, factors, centres)
+    centres = None if columns.centre is None else np.concatenate([columns.centre, centre])
+    return Columns(low, high, factors, centres), waves
 
 
-def frequencies(seed: int, n_columns: int, n_pairs: int) -> Floats:
+def frequencies(seed: int, n_columns: int, n_pairs: int, *, fewest: int = 1) -> Floats:
     """Return what each column adds to each phase, in radians for each of its standard deviations.
 
-    A phase is of one column, of two or of three. Its direction in these is uniform, and its length is drawn from a
+    A phase is of ``fewest`` to three columns. Its direction in these is uniform, and its length is drawn from a
     layer of its own between the slowest and the fastest.
     """
     layers, within = _words(seed, "lengths", 2 * n_pairs).reshape(2, n_pairs)
@@ -102,20 +99,20 @@ def frequencies(seed: int, n_columns: int, n_pairs: int) -> Floats:
     lengths = SLOWEST * np.ldexp(1 + octaves % 1, octaves.astype(np.int64))  # about uniform in their logarithm
     normals = public_normals(seed, MOST_COLUMNS * n_pairs).reshape(n_pairs, MOST_COLUMNS)
     made = np.zeros((n_columns, n_pairs))
-    for k, columns in enumerate(_dealt(seed, n_columns, n_pairs)):
+    for k, columns in enumerate(_dealt(seed, n_columns, n_pairs, fewest)):
         direction = normals[k, : len(columns)]
         made[columns, k] = direction * (lengths[k] / math.sqrt(sum(x * x for x in direction.tolist()) or 1.0))
     return made
 
 
-def _dealt(seed: int, n_columns: int, n_pairs: int) -> Iterator[list[int]]:
+def _dealt(seed: int, n_columns: int, n_pairs: int, fewest: int) -> Iterator[list[int]]:
     """Yield the columns of each phase: all columns are dealt in a random order, then in another one, and so on."""
     n_decks = 2 + MOST_COLUMNS * n_pairs // n_columns
     decks = iter(_words(seed, "columns", n_decks * n_columns).reshape(n_decks, n_columns))
     left = list[int]()
     for k in range(n_pairs):
-        hand = list[int]()
-        while len(hand) < min(1 + k % MOST_COLUMNS, n_columns):
+        hand, size = list[int](), fewest + k % (MOST_COLUMNS - fewest + 1)
+        while len(hand) < min(size, n_columns):
             if set(left) <= set(hand):
                 left += next(decks).argsort(kind="stable").tolist()
             hand.append(left.pop(next(i for i, column in enumerate(left) if column not in hand)))

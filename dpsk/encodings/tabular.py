@@ -15,19 +15,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..data import Columns, Door, Facts, RowMap, Table, Unknown
-from ..data.features import FeatureMoments, Features
+from ..data.features import FeatureMoments, Features, QuantityFeatures
 from ..data.fields import Field, Found, Quantity
 from ..data.private import PrivateData
-from ..mechanisms.samplers import Floats
+from ..mechanisms.samplers import Floats, Integers
 from ..privacy.currencies import GaussianDP, PureDP
 from ..privacy.discovery import Discovery
 from ..privacy.neighbours import Adjacency
 from ..queries.looks import JointHistogram, SignedMagnitudes, joint_sensitivity, most_of
-from ..requirements import flag, listed
+from ..requirements import choice, flag, integer, listed
 from ..solvers.precision import deviation, share_of_noise
 from .bins import even_bins, filled, smoothed
 from .encoding import Encoding
 from .field_features import counted
+from .fourier import beside, frequencies, pairs_for
 
 FAILURE = 0.1  # of delta, for the discovery of values
 SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 1000: less where noise matters less
@@ -85,9 +86,15 @@ class Schedule:
 
 @dataclass(frozen=True, eq=False)
 class TabularEncoding(Encoding):
-    """How raw tables are brought to the grid. What it learns from the rows it buys at the door of the fit."""
+    """How raw tables are brought to the grid. What it learns from the rows it buys at the door of the fit.
+
+    ``interactions="fourier"`` adds cosines and sines of random sums of two or three quantities, drawn with
+    ``features_seed``, where public facts tell that there are rows enough (:mod:`dpsk.encodings.fourier`).
+    """
 
     fit_intercept: bool = flag(True)
+    interactions: str | None = choice(None, "fourier")
+    features_seed: int = integer(0, 0)
 
     def require(self, facts: Facts) -> None:
         """Raise ValueError if this encoding is not for these data; called before any cost."""
@@ -121,7 +128,12 @@ class TabularEncoding(Encoding):
         products = tuple(field.products / n for field in found)
         moments = FeatureMoments(mean, products, columns.factor, centred=bool(self.fit_intercept))
         features = Features(table.facts.schema, tuple(field.features for field in found), moments)
-        return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features)
+        n_pairs, waves = pairs_for(raw) if self.interactions is not None else 0, None
+        curved = _with_curves(features)
+        if n_pairs and len(curved) > 1:
+            radians = frequencies(int(self.features_seed), len(curved), n_pairs, fewest=2)
+            columns, waves = beside(columns, mean, _variance(mean, square, noise / n), curved, radians)
+        return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features, waves=waves)
 
 
 def currency_for(facts: Facts | Unknown, epsilon: float, delta: float, adjacency: str) -> GaussianDP | PureDP:
@@ -198,6 +210,16 @@ def _squares(products: Floats) -> Floats:
 def _standardised(mean: Floats, square: Floats, noise: float, *, centred: bool) -> Columns:
     """Return the map of features to columns with their means at 0, divided by a power of their deviations."""
     mean = np.where(np.abs(mean) < 3 * noise, 0.0, mean)
-    variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
     columns = Columns.within(-1.0, 1.0, len(mean))
-    return columns.standardised(variance ** (-SCALE_POWER / 2), mean if centred else None)
+    return columns.standardised(_variance(mean, square, noise) ** (-SCALE_POWER / 2), mean if centred else None)
+
+
+def _variance(mean: Floats, square: Floats, noise: float) -> Floats:
+    return np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
+
+
+def _with_curves(features: Features) -> Integers:
+    """Return which features are the linear terms of quantities that have curves."""
+    parts = zip(features.parts, features.starts[:-1].tolist(), strict=True)
+    at = [start for part, start in parts if isinstance(part, QuantityFeatures) and len(part.knots)]
+    return np.array(at, dtype=np.int64)

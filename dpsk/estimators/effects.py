@@ -61,7 +61,10 @@ class Effect:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effects(Mapping[str, Effect]):
-    """The effects of all fields by name, in the order of the table, and the constant to which they add."""
+    """The effects of all fields by name, in the order of the table, and the constant to which they add.
+
+    Interactions, where a model has them, are added beside them.
+    """
 
     constant: Any
     all: tuple[Effect, ...]
@@ -89,7 +92,7 @@ class Effects(Mapping[str, Effect]):
 def effects_of(model: Any) -> Effects:
     """Return the effects of a fitted model of raw tables."""
     features, noise = model.encoder_.features, getattr(model, "descent_noise_", None)
-    coef, moments = model.coef_.T, features.moments
+    coef, moments = model.coef_.T[: features.n_features], features.moments  # without interactions
     kinds = [features.schema.kinds[features.schema.fields[part.at].column] for part in features.parts]
     found = []
     for i, (part, kind) in enumerate(zip(features.parts, kinds, strict=True)):

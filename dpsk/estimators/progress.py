@@ -20,11 +20,11 @@ class Progress:
     def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
         """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
         coef, intercept = how.in_user_units(w)
-        released: dict[str, Any] = {"coef_": coef, "intercept_": intercept}
+        released: dict[str, Any] = {"coef_": coef, "intercept_": intercept, "waves_": how.waves}
         if how.features is not None:
             released["encoder_"] = TabularEncoder(how.features)
         else:
-            released |= {"ranges_": how.ranges, "data_norm_": how.data_norm, "waves_": how.waves}
+            released |= {"ranges_": how.ranges, "data_norm_": how.data_norm}
         return {"classes_": self._classes, **released}
 
     def observer(self, data: PrivateData, how: RowMap) -> Callable[[Floats], bool]:

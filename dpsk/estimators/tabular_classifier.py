@@ -41,6 +41,13 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         :class:`~dpsk.Date`, or None to leave a column out. "auto", also as a value of the dict: what the type of the
         column says. Numbers are numbers, text is categories that are discovered, and the types of columns count as
         public. Public bounds and public lists of categories save budget.
+    interactions : {None, "fourier"}
+        "fourier" adds cosines and sines of random sums of two or three quantities (Rahimi & Recht 2007), for what they
+        do together and a sum of curves does not follow. They cost nothing. ``effects_`` shows the curves and bars, and
+        not these. Where there are too few rows for the budget, or less than two quantities with curves, there are no
+        interactions, and the fit is the one without, bit for bit.
+    features_seed : int
+        The seed of their frequencies, which are public: it has nothing to do with ``random_state``.
 
     Attributes
     ----------
@@ -52,6 +59,9 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         :class:`~dpsk.estimators.Effect`. Computed from released values when it is asked for.
     descent_noise_ : DescentNoise
         What the noise in the weights follows from, for the bands of ``effects_``. Missing if a callback ended the fit.
+    waves_ : Waves or None
+        The public map of features to interactions, whose coefficients are the last ``waves_.n_columns`` columns of
+        ``coef_``. None where there are none.
 
     Examples
     --------
@@ -64,6 +74,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     """
 
     columns: Any = checked("auto", require_columns)  # type: ignore[misc]
+    interactions: str | None = None
+    features_seed: int = 0
 
     @property
     def effects_(self) -> Effects:

@@ -98,12 +98,14 @@ class Description:
     privacy: PrivacySpent
     adjustments: tuple[Adjustment, ...] = ()
 
-    def require_linear(self, method: str) -> None:
+    def require_no_waves(self, form: str) -> None:
         """Raise ValueError for a model of waves, which a form does not have."""
         if self.waves is not None:
+            name = "features" if self.features is None else "interactions"
+            other = "with to_json(), " if self.features is None and form != "to_json()" else ""
             raise ValueError(
-                f"{self.estimator} was fitted with features='fourier', which {method} does not have: take it away with "
-                "to_json(), as a pickle or with skops, or fit it with features=None"
+                f"{self.estimator} was fitted with {name}='fourier', which {form} does not have: take it away {other}"
+                f"as a pickle or with skops, or fit it with {name}=None"
             )
 
     @property

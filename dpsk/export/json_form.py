@@ -28,6 +28,8 @@ def json_of(description: Description, *, indent: int | None = None) -> str:
 
 def _document(of: Description) -> dict[str, Any]:
     raw = of.features is not None
+    if raw:
+        of.require_no_waves("to_json()")
     return {
         "format": FORMAT,
         "version": VERSION,

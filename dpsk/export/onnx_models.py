@@ -41,7 +41,7 @@ def onnx_of(model: Any, **options: Any) -> Any:
             "skl2onnx.to_onnx(pipeline, X[:1])"
         )
     of = described(model)
-    of.require_linear("to_onnx()")
+    of.require_no_waves("to_onnx()")
     register([type(model)])
     outputs = [("label", None), ("probabilities" if _has_probabilities(of) else "scores", None)]
     settings = {"initial_types": _inputs(of), "final_types": outputs, "options": {id(model): {"zipmap": False}}}
@@ -111,7 +111,7 @@ def _set_shapes(operator: Any) -> None:
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the nodes of a model to a graph."""
     of, graph = described(operator.raw_operator), Graph(scope, container)
-    of.require_linear("ONNX")
+    of.require_no_waves("ONNX")
     found = scores(graph, of, [one.full_name for one in operator.inputs])
     label, sure = predictions(graph, of, found)
     graph.add("Gather", of.classes.astype(_TYPES[of.label_type][1]), label, output=operator.outputs[0].full_name)

@@ -55,7 +55,7 @@ def _step(step: Any) -> Any:
 
 
 def _of_weights(of: Description) -> Any:
-    of.require_linear("to_sklearn()")
+    of.require_no_waves("to_sklearn()")
     if of.features is not None:
         table, coef, constant = columns_of(of)
         return finished(replace(of, constant=constant), {"columns": table}, coef)
