@@ -14,6 +14,8 @@ from contract import BY_FACTS, ESTIMATORS, SHORT, TABULAR
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_estimators import failures_to_expect
 from test_export_json import compare
 
 import dpsk
@@ -31,6 +33,7 @@ from dpsk.encodings import LinearEncoding, fourier
 from dpsk.encodings import tabular as encoding_of_tables
 from dpsk.encodings.fourier import frequencies, public_normals, with_waves
 from dpsk.encodings.standardization import ColumnMoments
+from dpsk.estimators import validation
 
 NUMERIC = [Estimator for Estimator in ESTIMATORS if Estimator not in TABULAR]
 PINNED = {0: [328222, -94012, 22358, 163744], 1: [-117790, -65552, 56462, -210570]}
@@ -319,6 +322,36 @@ def test_predictions_of_dask_and_chunks(few):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.array_equal(fitted.predict_proba(twin)[1:], sure[1:])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:sample_weight is given without weight_bound:UserWarning")
+@parametrize_with_checks(
+    [DPLogisticRegression(features="fourier"), DPTabularClassifier(interactions="fourier")],
+    expected_failed_checks=failures_to_expect,
+)
+def test_scikit_learn_checks(estimator, check, few, monkeypatch):
+    monkeypatch.setattr(encoding_of_tables, "pairs_for", lambda *_: 6)
+    check(estimator)
+
+
+@pytest.mark.slow
+def test_audits_find_no_more_than_is_promised(few):
+    X, y = rings(200)
+    for parameters in ({}, {"adjacency": "replace"}):
+        found = dpsk.audit(model(epsilon=1.0, random_state=None, **parameters), X, y, seconds=8)
+        assert found.epsilon <= 1.0
+
+
+def test_a_file_that_would_not_hold_them_is_refused_before_anything_is_paid(tmp_path, monkeypatch):
+    X, y = rings()
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    asked = []
+    monkeypatch.setattr(validation, "require_room", asked.append)
+    model(features=None).fit(mapped, y)
+    model().fit(mapped, y)
+    assert asked[1] - asked[0] == 600 * 8 * fourier.MOST_PAIRS
 
 
 def test_budgets_that_depend_on_facts_know_nothing_of_waves(few):

@@ -149,8 +149,8 @@ class FrameTable(Table):
     def rows(self, how: RowMap) -> ChunkRows:
         """Return the features of the rows on their grid; a block is forgotten when it was rounded."""
         features, weights = self._blocks.features(how), self._weights(self._labels, how)
-        if self._on_disk:
-            return StoredRows(features, self._labels, how, weights, on_disk=True)
+        if self._on_disk or how.waves is not None:  # in single precision waves take half the memory
+            return StoredRows(features, self._labels, how, weights, on_disk=self._on_disk)
         held, width = list[Chunk](), 0
         for start, rows in rounded(features, self._labels, how, weights):
             width = rows.n_features - how.n_added

@@ -14,7 +14,7 @@ from .facts import Facts
 from .labels import as_labels, known_classes
 from .persons import Persons
 from .row_map import RowMap
-from .rows import Matrix, Rows
+from .rows import ChunkRows, Matrix, Rows
 from .schema import Schema
 from .stored import StoredRows
 from .weights import Weights, steps_of
@@ -149,8 +149,11 @@ class ArrayTable(Table):
     def raw(self) -> RawRows:
         return RawRows(self.compact, weights=self._of_persons())
 
-    def rows(self, how: RowMap) -> ArrayRows:
-        return ArrayRows(self.compact, self.labels, how, self._weights(self.labels, how))
+    def rows(self, how: RowMap) -> ChunkRows:
+        weights = self._weights(self.labels, how)
+        if how.waves is not None:  # hundreds of columns more: in single precision they take half the memory
+            return StoredRows([self.compact.matrix], self.labels, how, weights, on_disk=False)
+        return ArrayRows(self.compact, self.labels, how, weights)
 
     def outcomes(self, how: RowMap) -> ArrayRows:
         return self._outcomes(self.labels, how)

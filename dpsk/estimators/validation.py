@@ -17,6 +17,7 @@ from ..data.labels import all_labels
 from ..data.schema import refuse_duplicates
 from ..data.sparse import one_per_place
 from ..data.stored import Scratch, require_room
+from ..encodings.fourier import MOST_PAIRS
 from ..mechanisms.samplers import Floats
 from ..requirements import listed
 
@@ -205,7 +206,8 @@ def stored_table(estimator: Any, X: Any, y: Any, classes: Any) -> StoredTable:
     if len(y) != n:
         raise ValueError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}")
     # of sparse rows what each needs without its entries: how many there are is not public
-    require_room(_ROW_BYTES * n + sum(4 * block.size for block in blocks if not sp.issparse(block)))
+    per_row = _ROW_BYTES + (8 * MOST_PAIRS if getattr(estimator, "features", None) is not None else 0)
+    require_room(per_row * n + sum(4 * block.size for block in blocks if not sp.issparse(block)))
     return StoredTable(blocks, y, classes)
 
 
