@@ -18,6 +18,8 @@ RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positio
 MOMENT_SHARE = 0.1
 SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
 MOMENT_CLIP = 1.0  # times the typical norm
+MUCH = 0.1
+FLOOR = 1.0
 SMALLEST_VARIANCE = 1e-6
 FARTHEST = 3.0  # deviations of noise
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
@@ -136,8 +138,10 @@ def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
     """Return noisy moments of rows that are placed by ``columns``, without an intercept."""
     d, n = data.n_features, data.n_units
     one_sign = (columns.low >= 0) | (columns.high <= 0)
-    query = Moments(d, clip=MOMENT_CLIP * typical_norm(data), one_sign=one_sign)
-    mechanism = share_of_noise(data, MOMENT_SHARE)
+    norm, mechanism = typical_norm(data), share_of_noise(data, MOMENT_SHARE)
+    query = Moments(d, clip=math.sqrt(2) * norm, one_sign=one_sign)
+    if deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n > MUCH:
+        query = Moments(d, clip=MOMENT_CLIP * norm, one_sign=one_sign)
     sums = data.release(data.measure(query), mechanism) / n
     noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
     return moments_of(sums[:d], sums[d:], noise, one_sign, columns.high <= 0)
@@ -153,12 +157,12 @@ def moments_of(first: Floats, second: Floats, noise: float, one_sign: Any, negat
     lacks, kept_of_lacks = shrunk(second[one], noise)
     sizes, lacks = np.clip(sizes, 0, 1), np.clip(lacks, 0, 0.25)
     open_ = noise * np.sqrt(kept * np.square(1 - 2 * sizes) + kept_of_lacks)
-    mean[one], variance[one] = sign * sizes, np.maximum(sizes - lacks - np.square(sizes), open_)
+    mean[one], variance[one] = sign * sizes, np.maximum(sizes - lacks - np.square(sizes), FLOOR * open_)
 
     means, _ = shrunk(first[mixed], noise)
     squares, kept = shrunk(second[mixed], noise)
     means, squares = np.clip(means, -1, 1), np.clip(squares, 0, 1)
-    mean[mixed], variance[mixed] = means, np.maximum(squares - np.square(means), noise * math.sqrt(kept))
+    mean[mixed], variance[mixed] = means, np.maximum(squares - np.square(means), FLOOR * noise * math.sqrt(kept))
     within[mixed] = np.sqrt(squares) - squares
     return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), within, noise)
 
