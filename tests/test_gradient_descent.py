@@ -27,7 +27,9 @@ def problem(epsilon=1.0, n=2000, d=5, n_classes=None, adjacency="zero-out", seed
         else rng.integers(n_classes, size=n)
     )
     ledger = Ledger(Budget.of(epsilon, 1e-6, currency=currency or GaussianDP()))
-    return PrivateData(ArrayRows(X, y, RowMap(n_classes, fit_intercept=not still)), ledger, SeededBits(seed), adjacency=adjacency)
+    return PrivateData(
+        ArrayRows(X, y, RowMap(n_classes, fit_intercept=not still)), ledger, SeededBits(seed), adjacency=adjacency
+    )
 
 
 def iterates(solver, data, loss=None, penalty=None, shape=None):
