@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data import Columns, PrivateData
 from ..mechanisms.samplers import Floats
@@ -17,9 +18,9 @@ from ..solvers.precision import deviation, share_of_noise, typical_norm
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
 SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
-MOMENT_CLIP = 1.0  # times the typical norm
+NOISY = 0.1  # the noise in a mean from which on it does more harm than shortened rows
 SMALLEST_VARIANCE = 1e-6
-FARTHEST = 3.0  # deviations of noise
+FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
@@ -135,48 +136,66 @@ class ColumnMoments:
 def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
     """Return noisy moments of rows that are placed by ``columns``, without an intercept."""
     d, n = data.n_features, data.n_units
-    one_sign = (columns.low >= 0) | (columns.high <= 0)
-    query = Moments(d, clip=MOMENT_CLIP * typical_norm(data), one_sign=one_sign)
-    mechanism = share_of_noise(data, MOMENT_SHARE)
+    one_sign = one_sided(columns)
+    norm, mechanism = typical_norm(data), share_of_noise(data, MOMENT_SHARE)
+    for room in (math.sqrt(2), 1.0):  # no row is more than sqrt(2) times as long as its entries; of categories, as long
+        query = Moments(d, clip=room * norm, one_sign=one_sign)
+        noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
+        if noise <= NOISY:
+            break
     sums = data.release(data.measure(query), mechanism) / n
-    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
-    return moments_of(sums[:d], sums[d:], noise, one_sign, columns.high <= 0)
+    return moments_of(sums[:d], sums[d:], noise, columns)
 
 
-def moments_of(first: Floats, second: Floats, noise: float, one_sign: Any, negative: Any) -> ColumnMoments:
-    """Return estimates from released means of x, and of |x| - x^2 or x^2 where signs are mixed."""
-    mean, variance, within = first.copy(), np.empty_like(first), second.copy()
-    one, mixed = np.flatnonzero(one_sign), np.flatnonzero(~one_sign)
-    sign = np.where(negative, -1.0, 1.0)[one]
+def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) -> ColumnMoments:
+    """Return estimates from noisy means of x, and of |x| - x^2, or of x^2 in columns of mixed sign.
 
-    sizes, kept = shrunk(sign * first[one], noise)
-    lacks, kept_of_lacks = shrunk(second[one], noise)
+    Columns of one sign are turned to the positive side. These and those of mixed sign are shrunk apart. A variance is
+    at least the standard deviation that is left to it, given the noise and how alike the columns are.
+    """
+    mean, variance, within = np.empty_like(first), np.empty_like(first), second.copy()
+    one = one_sided(columns)
+    side = np.where(columns.low[one] >= 0, 1.0, -1.0)
+    sizes, left = shrunk(side * first[one], noise)
+    lacks, left_of_lacks = shrunk(second[one], noise)
     sizes, lacks = np.clip(sizes, 0, 1), np.clip(lacks, 0, 0.25)
-    open_ = noise * np.sqrt(kept * np.square(1 - 2 * sizes) + kept_of_lacks)
-    mean[one], variance[one] = sign * sizes, np.maximum(sizes - lacks - np.square(sizes), open_)
+    doubt = noise * np.sqrt(left * np.square(1 - 2 * sizes) + left_of_lacks)
+    mean[one], variance[one] = side * sizes, np.maximum(sizes - lacks - np.square(sizes), doubt)
 
-    means, _ = shrunk(first[mixed], noise)
-    squares, kept = shrunk(second[mixed], noise)
+    means, _ = shrunk(first[~one], noise)
+    squares, left = shrunk(second[~one], noise)
     means, squares = np.clip(means, -1, 1), np.clip(squares, 0, 1)
-    mean[mixed], variance[mixed] = means, np.maximum(squares - np.square(means), noise * math.sqrt(kept))
-    within[mixed] = np.sqrt(squares) - squares
+    mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise * np.sqrt(left))
+    within[~one] = np.sqrt(squares) - squares
     return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), within, noise)
 
 
-def shrunk(means: Floats, noise: float) -> tuple[Floats, float]:
-    """Return noisy means nearer to their average, and what part of the way between them is kept.
+def one_sided(columns: Columns) -> NDArray[np.bool_]:
+    """Return which columns hold nothing below 0, or nothing above: their ends say so."""
+    sides: NDArray[np.bool_] = (columns.low >= 0) | (columns.high <= 0)
+    return sides
 
-    The noise is known, so how much they differ without it is, too (James & Stein 1961; Efron & Morris 1973). None moves
-    by more than ``FARTHEST`` deviations of its noise, so that a few that are far from the others stay (Efron & Morris
-    1972, limited translation).
+
+def shrunk(means: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return noisy means nearer to their average, and which part of the noise in each is left, as a variance.
+
+    The noise is known, so what they differ by without it is known, too (James & Stein 1961; Efron & Morris 1973). None
+    moves by more than ``FARTHEST`` deviations of its noise, so that a few that are far from the others stay (Efron &
+    Morris 1972). The average of all, or each of up to three, is brought nearer to 0 where it is hardly above its noise.
     """
-    if len(means) <= 3:
-        return means, 1.0
+    d = len(means)
+    if d <= 3:
+        return _above_noise(means, noise), np.ones(d)
     average = means.mean()
     apart = means - average
-    kept = max(0.0, 1 - (len(means) - 3) * noise**2 / max(float(apart @ apart), 1e-300))
-    limit = FARTHEST * noise
-    return means - np.clip((1 - kept) * apart, -limit, limit), kept
+    kept = max(0.0, 1 - (d - 3) * noise**2 / max(float(apart @ apart), 1e-300))
+    shift, limit = (1 - kept) * apart, FARTHEST * noise
+    left = np.where(np.abs(shift) > limit, 1.0, kept + (1 - kept) / d)
+    return _above_noise(average, noise / math.sqrt(d)) + apart - np.clip(shift, -limit, limit), left
+
+
+def _above_noise(means: Any, noise: float) -> Any:
+    return means * np.maximum(0, 1 - noise**2 / np.maximum(np.square(means), 1e-300))
 
 
 def standardise(data: PrivateData, columns: Columns, *, centred: bool, power: float = SCALE_POWER) -> Columns:
