@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_estimators import failures_to_expect
 from test_export_json import compare
+from test_standardization import Watched, placed
 
 import dpsk
 from dpsk import (
@@ -234,6 +235,23 @@ def test_the_map_is_that_of_the_released_moments(monkeypatch):
     assert (made.factor[3:] == factor).all()
     linear = np.array([2.0, 3.0, 1.0]) ** 2 @ variance
     assert factor**2 * 50 == pytest.approx(fourier.PART * linear)
+
+
+def test_the_map_is_a_function_of_what_was_released(few):
+    """Other rows with the same releases have the same map, and nothing else is asked of them."""
+    mean, variance = np.array([0.0, 0.2, 0.5]), np.array([0.1, 0.2, 0.25])
+    moments, made = ColumnMoments(mean, variance, np.zeros(3), noise=1e-3), []
+    for X in (np.zeros((50, 3)), np.random.default_rng(0).uniform(-1, 1, (50, 3))):
+        columns = Columns.within(-1.0, 1.0, 3)
+        watched = Watched(placed(X, columns), replies=[np.array([5.0, 6.0, 0.0])])
+        made.append(with_waves(watched, columns.standardised(np.ones(3), mean), moments, 3))
+        assert [sealed.label for sealed, _, _ in watched.released] == ["middles"]
+    (one, waves), (other, others) = made
+    assert waves.at.tolist() == others.at.tolist() == [0, 1]
+    assert np.array_equal(waves.turns, others.turns)
+    for name in ("low", "high", "factor", "centre"):
+        assert np.array_equal(getattr(one, name), getattr(other, name))
+        assert np.array_equal(getattr(waves.columns, name), getattr(others.columns, name))
 
 
 def test_few_rows_have_none_and_many_have_some():
