@@ -213,10 +213,10 @@ def test_the_map_is_that_of_the_released_moments(monkeypatch):
     columns = Columns.within(np.array([0.0, -1.0, 0.0]), np.array([1.0, 3.0, 1.0]), 3)
     mean, variance = np.array([0.3, 0.1, 0.5]), np.array([0.04, 0.09, 0.25])
     moments = ColumnMoments(mean, variance, np.array([0.2, 0.2, 0.0]), noise=1e-3)
-    made, waves = with_waves(None, columns, moments, 0)
+    made, waves = with_waves(None, columns, moments, 0, None)
     assert made.centre is waves.columns.centre is None
     standard = columns.standardised(np.array([2.0, 3.0, 1.0]), mean)
-    made, waves = with_waves(None, standard, moments, 0)
+    made, waves = with_waves(None, standard, moments, 0, None)
     assert waves.at.tolist() == [0, 1]
     assert waves.columns.centre.tolist() == [0.3, 0.1]
     assert waves.columns.high.tolist() == [1, 3]
@@ -244,7 +244,7 @@ def test_the_map_is_a_function_of_what_was_released(few):
     for X in (np.zeros((50, 3)), np.random.default_rng(0).uniform(-1, 1, (50, 3))):
         columns = Columns.within(-1.0, 1.0, 3)
         watched = Watched(placed(X, columns), replies=[np.array([5.0, 6.0, 0.0])])
-        made.append(with_waves(watched, columns.standardised(np.ones(3), mean), moments, 3))
+        made.append(with_waves(watched, columns.standardised(np.ones(3), mean), moments, 3, None))
         assert [sealed.label for sealed, _, _ in watched.released] == ["middles"]
     (one, waves), (other, others) = made
     assert waves.at.tolist() == others.at.tolist() == [0, 1]
@@ -252,6 +252,27 @@ def test_the_map_is_a_function_of_what_was_released(few):
     for name in ("low", "high", "factor", "centre"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
         assert np.array_equal(getattr(waves.columns, name), getattr(others.columns, name))
+
+
+def test_more_columns_than_pairs_have_none(few):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 8))
+    assert model(epsilon=100.0).fit(X, X[:, 0] > 0).waves_ is None
+    assert model(epsilon=100.0).fit(X[:, :6], X[:, 0] > 0).waves_.at.tolist() == list(range(6))
+
+
+def test_the_rule_counts_rows_budget_neighbours_and_classes():
+    X, columns = np.zeros((4000, 1)), Columns.within(-1.0, 1.0, 1)
+
+    def pairs(n=4000, epsilon=8.0, n_scores=None, adjacency="zero-out"):
+        return fourier.pairs_for(placed(X[:n], columns, epsilon, adjacency=adjacency), n_scores)
+
+    assert pairs() == fourier.PAIRS
+    assert pairs(n=1500) == 0
+    assert pairs(epsilon=2.0) == 0
+    assert pairs(n_scores=10) == 0
+    assert pairs(adjacency="replace", epsilon=5.0) == 0
+    assert fourier.PAIRS < pairs(epsilon=60.0) <= pairs(epsilon=1000.0) == fourier.MOST_PAIRS
 
 
 def test_few_rows_have_none_and_many_have_some():

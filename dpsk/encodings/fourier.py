@@ -30,11 +30,14 @@ SURE = 3.0  # deviations of noise by which a column has to be other than binary
 LEAST_PART = 0.1  # of the mean size of its entries that they have to lack to being 1 or -1
 
 
-def pairs_for(data: PrivateData) -> int:
-    """Return how many pairs of a cosine and a sine a fit can bear: a rule from public facts."""
+def pairs_for(data: PrivateData, n_scores: int | None) -> int:
+    """Return how many pairs of a cosine and a sine a fit can bear: a rule from public facts.
+
+    ``n_scores`` is the number of scores of a row, None for a single one: each has weights of its own.
+    """
     mechanism = share_of_noise(data, 1.0)
     mu = mechanism.epsilon / math.sqrt(2) if isinstance(mechanism, Laplace) else mechanism.mu
-    precision = mu * data.n_units / data.adjacency.parts
+    precision = mu * data.n_units / data.adjacency.parts / math.sqrt(n_scores or 1)
     if precision < LEAST_PRECISION:
         return 0
     return int(np.clip(PAIRS * math.sqrt(precision / 10_000), PAIRS, MOST_PAIRS))

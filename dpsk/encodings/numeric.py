@@ -73,7 +73,8 @@ class LinearEncoding(Encoding):
             moments = column_moments(placed, columns)
             columns = standardised(columns, moments, centred=intercept, power=power)
             if self.features is not None:
-                columns, waves = with_waves(placed, columns, moments, int(self.features_seed))
+                seed, n_scores = int(self.features_seed), table.facts.n_scores
+                columns, waves = with_waves(placed, columns, moments, seed, n_scores)
         return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major, waves=waves)
 
 

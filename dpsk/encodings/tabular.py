@@ -128,9 +128,9 @@ class TabularEncoding(Encoding):
         products = tuple(field.products / n for field in found)
         moments = FeatureMoments(mean, products, columns.factor, centred=bool(self.fit_intercept))
         features = Features(table.facts.schema, tuple(field.features for field in found), moments)
-        n_pairs, waves = pairs_for(raw) if self.interactions is not None else 0, None
+        n_pairs, waves = pairs_for(raw, table.facts.n_scores) if self.interactions is not None else 0, None
         curved = _with_curves(features)
-        if n_pairs and len(curved) > 1:
+        if 1 < len(curved) <= n_pairs:
             radians = frequencies(int(self.features_seed), len(curved), n_pairs, fewest=2)
             columns, waves = beside(columns, mean, _variance(mean, square, noise / n), curved, radians)
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features, waves=waves)
