@@ -56,14 +56,19 @@ def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
     return np.flatnonzero((middles > SURE * noise) & (middles > LEAST_PART * sizes))
 
 
-def with_waves(data: PrivateData, columns: Columns, moments: ColumnMoments, seed: int) -> tuple[Columns, Waves | None]:
+def with_waves(
+    data: PrivateData, columns: Columns, moments: ColumnMoments, seed: int, n_scores: int | None
+) -> tuple[Columns, Waves | None]:
     """Return standardised columns with those of their waves, and the waves; the columns alone where there are none.
 
-    ``data`` are the placed rows. Nothing is released where public facts tell that there are too few.
+    ``data`` are the placed rows. Nothing is released where public facts tell that there are too few. More columns than
+    pairs have no waves: each would hardly be in one.
     """
-    n_pairs = pairs_for(data)
-    curved = curved_columns(data, moments) if n_pairs else np.zeros(0, dtype=np.int64)
-    if not len(curved):
+    n_pairs = pairs_for(data, n_scores)
+    if not n_pairs:
+        return columns, None
+    curved = curved_columns(data, moments)
+    if not 1 <= len(curved) <= n_pairs:
         return columns, None
     return beside(columns, moments.mean, moments.variance, curved, frequencies(seed, len(curved), n_pairs))
 
