@@ -268,7 +268,7 @@ def test_the_rule_counts_rows_budget_neighbours_and_classes():
         return fourier.pairs_for(placed(X[:n], columns, epsilon, adjacency=adjacency), n_scores)
 
     assert pairs() == fourier.PAIRS
-    assert pairs(n=1500) == 0
+    assert pairs(n=1500) == pairs(n=1999, epsilon=1000.0) == 0
     assert pairs(epsilon=2.0) == 0
     assert pairs(n_scores=10) == 0
     assert pairs(adjacency="replace", epsilon=5.0) == 0

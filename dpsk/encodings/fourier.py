@@ -20,6 +20,7 @@ from ..solvers.precision import deviation, share_of_noise
 from .standardization import ColumnMoments
 
 LEAST_PRECISION = 2_500.0  # rows that outweigh the noise of one sum, if the whole budget bought it
+LEAST_ROWS = 2_000  # with fewer, so many weights follow their chance
 PAIRS, MOST_PAIRS = 100, 300  # at precision 10,000 or less, growing like its root
 MOST_COLUMNS = 3  # of a phase; at least one
 SLOWEST, OCTAVES = 0.5, 3  # the standard deviation of a phase, in radians, and how many octaves it is spread over
@@ -38,7 +39,7 @@ def pairs_for(data: PrivateData, n_scores: int | None) -> int:
     mechanism = share_of_noise(data, 1.0)
     mu = mechanism.epsilon / math.sqrt(2) if isinstance(mechanism, Laplace) else mechanism.mu
     precision = mu * data.n_units / data.adjacency.parts / math.sqrt(n_scores or 1)
-    if precision < LEAST_PRECISION:
+    if precision < LEAST_PRECISION or data.n_units < LEAST_ROWS:
         return 0
     return int(np.clip(PAIRS * math.sqrt(precision / 10_000), PAIRS, MOST_PAIRS))
 
