@@ -293,7 +293,7 @@ def _slices(n_rows: int, step: int) -> Iterator[slice]:
 def _chunk_rows(X: Matrix, how: RowMap | None = None) -> int:
     """Return how many rows are summed at a time, so that dense rows and the results for each row stay in cache."""
     rows, added = CENTRED_CHUNK_ROWS, how.n_added if how else 0
-    dense = not sp.issparse(X) or X.shape[1] <= added
+    dense = not sp.issparse(X) or (how is not None and how.waves is not None and how.waves.makes_dense(X.shape[1]))
     while dense and rows > _FEWEST_ROWS and rows * (X.shape[1] + added) > _CHUNK_ENTRIES:
         rows //= 2
     return rows

@@ -108,11 +108,15 @@ class Waves:
             half[:] = cosines()[(entries - lag) & (2**TABLE_BITS - 1)]
         return waves
 
+    def makes_dense(self, n_features: int) -> bool:
+        """Return whether sparse rows of so many columns become dense: their waves are at least a third of all then."""
+        return n_features <= 2 * self.n_columns
+
     def beside(self, X: Any) -> Any:
-        """Return rows with their waves as further columns. Sparse rows become dense where that hardly takes more."""
+        """Return rows with their waves as further columns."""
         waves = self.of(X)
         if not sp.issparse(X):
             return np.concatenate([X, waves], axis=1)
-        if X.shape[1] <= self.n_columns:
+        if self.makes_dense(X.shape[1]):
             return np.concatenate([X.toarray(), waves], axis=1)
         return sp.hstack([X, sp.csr_matrix(waves)], format="csr")
