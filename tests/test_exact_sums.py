@@ -236,6 +236,7 @@ def test_moments_and_counts_are_exact():
         rows = Counted(make(X[:length], np.ones(length), columns=within, fit_intercept=False), kinds[:length])
         for clip in (1e-9, 1.0, 1e9):
             Moments(2, clip=clip).over(rows, SeededBits(0))
+            Moments(2, clip=clip, one_sign=True).over(rows, SeededBits(0))
         assert rows.heaviest >= 2**34  # a column of ends, and its square
         assert rows.heaviest * _MAX_ROWS < 2**63
     X, kinds = tiled([[0.5, -0.5], [0.5, 1.0], [0.5 + 2.0**-17, 0.25]], n, None)

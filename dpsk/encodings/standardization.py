@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..data import Columns, PrivateData
 from ..mechanisms.samplers import Floats
@@ -20,7 +19,7 @@ MOMENT_SHARE = 0.1
 SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
 NOISY = 0.1  # the noise in a mean from which on it does more harm than shortened rows
 SMALLEST_VARIANCE = 1e-6
-FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most
+FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most, or beyond which it is sure
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
@@ -138,7 +137,8 @@ def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
     d, n = data.n_features, data.n_units
     one_sign = one_sided(columns)
     norm, mechanism = typical_norm(data), share_of_noise(data, MOMENT_SHARE)
-    for room in (math.sqrt(2), 1.0):  # no row is more than sqrt(2) times as long as its entries; of categories, as long
+    # no row is more than sqrt(2) times as long as its entries; of categories with a known sign it is as long as these
+    for room in (math.sqrt(2), 1.0)[: 1 + bool(one_sign.all())]:
         query = Moments(d, clip=room * norm, one_sign=one_sign)
         noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
         if noise <= NOISY:
@@ -150,8 +150,10 @@ def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
 def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) -> ColumnMoments:
     """Return estimates from noisy means of x, and of |x| - x^2, or of x^2 in columns of mixed sign.
 
-    Columns of one sign are turned to the positive side. These and those of mixed sign are shrunk apart. A variance is
-    at least the standard deviation that is left to it, given the noise and how alike the columns are.
+    Columns of one sign are turned to the positive side. Their means are brought nearer to one another, and a variance
+    is at least the standard deviation of what noise is left in it. In columns of mixed sign 0 is the middle unless a
+    mean is surely another (many small errors would add up to one large common shift), and a variance is at least the
+    noise.
     """
     mean, variance, within = np.empty_like(first), np.empty_like(first), second.copy()
     one = one_sided(columns)
@@ -162,18 +164,16 @@ def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) ->
     doubt = noise * np.sqrt(left * np.square(1 - 2 * sizes) + left_of_lacks)
     mean[one], variance[one] = side * sizes, np.maximum(sizes - lacks - np.square(sizes), doubt)
 
-    means, _ = shrunk(first[~one], noise)
-    squares, left = shrunk(second[~one], noise)
-    means, squares = np.clip(means, -1, 1), np.clip(squares, 0, 1)
-    mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise * np.sqrt(left))
+    means = np.where(np.abs(first[~one]) < FARTHEST * noise, 0.0, np.clip(first[~one], -1, 1))
+    squares = np.clip(shrunk(second[~one], noise)[0], 0, 1)
+    mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise)
     within[~one] = np.sqrt(squares) - squares
     return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), within, noise)
 
 
-def one_sided(columns: Columns) -> NDArray[np.bool_]:
+def one_sided(columns: Columns) -> Any:
     """Return which columns hold nothing below 0, or nothing above: their ends say so."""
-    sides: NDArray[np.bool_] = (columns.low >= 0) | (columns.high <= 0)
-    return sides
+    return (columns.low >= 0) | (columns.high <= 0)
 
 
 def shrunk(means: Floats, noise: float) -> tuple[Floats, Floats]:
