@@ -355,19 +355,26 @@ def test_a_class_that_nobody_has_gets_no_weight_beyond_what_noise_can_tell():
 def test_columns_are_standardised_by_units_and_not_by_what_rows_weigh(groups, monkeypatch):
     """With fewer than n rows' weight, means over n would be too small: encodings count units, each once."""
     seen, powers = [], []
-    for name in ("find_ranges", "standardise"):
+    for name in ("find_ranges", "column_moments"):
         whole = getattr(numeric, name)
 
         def spied(data, *args, whole=whole, **options):
             seen.append((data.n_rows, [chunk.weights for chunk in data._rows._chunks()]))
-            powers.append(options.get("power"))
             return whole(data, *args, **options)
 
         monkeypatch.setattr(numeric, name, spied)
+    scaled = numeric.standardised
+
+    def spied_on_powers(*args, power, **options):
+        powers.append(power)
+        return scaled(*args, power=power, **options)
+
+    monkeypatch.setattr(numeric, "standardised", spied_on_powers)
     given = {"sample_weight": np.full(len(Y), 0.25), "groups": groups}
     DPLogisticRegression(class_weight="balanced", weight_bound=1.0, random_state=0).fit(X, Y, **given)
     assert len(seen) == 2
-    assert powers[1] == WEIGHTED_POWER < SCALE_POWER
+    assert powers == [WEIGHTED_POWER]
+    assert WEIGHTED_POWER < SCALE_POWER
     for n, weights in seen:
         if groups is None:
             assert (n, weights) == (len(Y), [None] * len(weights))
