@@ -42,7 +42,7 @@ OTHERS = {
     "second order of persons": lambda: DPSecondOrderClassifier(**KEPT).fit(*rows(), groups=PERSONS),
     "loss distributions": lambda: DPSGDClassifier(**KEPT, steps=20, accountant="pld").fit(*rows()),
     "balanced": lambda: DPLogisticRegression(**KEPT, class_weight="balanced").fit(*rows()),
-    "curved": lambda: DPLogisticRegression(epsilon=100.0, random_state=0, features="fourier").fit(*rows(2_000)),
+    "curved": lambda: DPLogisticRegression(epsilon=100.0, random_state=0, features="fourier").fit(*rows(4_000)),
     "Poisson": lambda: fitted(
         PrivateSearchCV(
             DPGradientDescentClassifier(), {"alpha": [1e-3]}, random_state=0, n_iter_distribution=Poisson(20)

@@ -31,23 +31,30 @@ from dpsk import (
 )
 from dpsk.data import Columns
 from dpsk.encodings import LinearEncoding, fourier
-from dpsk.encodings import tabular as encoding_of_tables
-from dpsk.encodings.fourier import frequencies, public_normals, with_waves
+from dpsk.encodings.fourier import beside, phases_of, public_normals, with_waves
 from dpsk.encodings.standardization import ColumnMoments
 from dpsk.estimators import validation
+from dpsk.privacy.conversions import gaussian_mu
 
 NUMERIC = [Estimator for Estimator in ESTIMATORS if Estimator not in TABULAR]
 PINNED = {0: [328222, -94012, 22358, 163744], 1: [-117790, -65552, 56462, -210570]}
-PINNED_COLUMNS = [[3], [4, 2], [0, 1, 3], [0], [2, 4], [1, 4, 2]]
-PINNED_FREQUENCIES = [1000221576682, 3195454735784, -639264010063]
+NONE, VARIANCE = np.zeros(0, dtype=np.int64), np.arange(1.0, 10.0)
+PINNED_COLUMNS = [[3], [4, 2], [0, 1, 6], [3], [0, 2], [4, 8, 7]]
+PINNED_FREQUENCIES = [1000221576682, 851652694597, 36687824371]
 QUIET = pytest.mark.filterwarnings("ignore::UserWarning")
 pytestmark = QUIET
+
+
+def set_pairs(monkeypatch, n):
+    """Replace the rule: so many pairs, whatever there are of rows, and as large as can be."""
+    monkeypatch.setattr(fourier.Schedule, "n_pairs", n)
+    monkeypatch.setattr(fourier.Schedule, "part", fourier.PART)
 
 
 @pytest.fixture
 def few(monkeypatch):
     """A rule that always gives six pairs: small fits have waves, and are fast."""
-    monkeypatch.setattr(fourier, "pairs_for", lambda *_: 6)
+    set_pairs(monkeypatch, 6)
 
 
 def rings(n=600, seed=0):
@@ -65,7 +72,8 @@ def model(Estimator=DPLogisticRegression, **parameters):
 def test_public_frequencies_never_change():
     for seed, pinned in PINNED.items():
         assert (public_normals(seed, 4) * 2**17).tolist() == pinned
-    made = frequencies(0, 5, 12)
+    at, made = phases_of(0, np.arange(5), np.arange(5, 9), VARIANCE, 12)
+    assert at.tolist() == list(range(9))
     for k, columns in enumerate(PINNED_COLUMNS):
         assert np.flatnonzero(made[:, k]).tolist() == sorted(columns)
     assert [int(x * 2**40) for x in made[made != 0][:3]] == PINNED_FREQUENCIES
@@ -74,8 +82,9 @@ def test_public_frequencies_never_change():
 @pytest.mark.parametrize("n_columns", [1, 2, 3, 7, 60, 1000])
 @pytest.mark.parametrize("n_pairs", [1, 6, 100])
 def test_phases_are_of_few_columns_and_each_column_is_dealt_as_often(n_columns, n_pairs):
-    made = frequencies(1, n_columns, n_pairs)
-    assert made.shape == (n_columns, n_pairs)
+    made = np.zeros((n_columns, n_pairs))
+    at, radians = phases_of(1, np.arange(n_columns), NONE, np.ones(n_columns), n_pairs)
+    made[at] = radians
     assert (made != 0).sum(axis=0).tolist() == [min(1 + k % 3, n_columns) for k in range(n_pairs)]
     if n_columns != 2:  # of two, a phase of two takes what the others leave
         times = (made != 0).sum(axis=1)
@@ -97,6 +106,23 @@ def test_public_frequencies_are_about_normal():
     assert np.abs(normals).max() <= 6
 
 
+def test_further_columns_of_a_phase_are_others_by_a_coin():
+    variance = np.array([0.1, 0.1, 0.05, 0.15, 1e-9])
+    at, made = phases_of(2, np.array([0, 1]), np.array([2, 3, 4]), variance, 3000)
+    used = np.zeros((5, 3000), dtype=bool)
+    used[at] = made != 0
+    assert used.sum(axis=0).tolist() == [1, 2, 3] * 1000
+    assert used[:2].any(axis=0).all()
+    assert not used[4].any()
+    pairs = used[:, 1::3]
+    # 1,000 coins: five deviations are 79
+    assert abs(pairs[2:].any(axis=0).sum() - 500) < 79
+    # of about 500, three quarters are of the larger variance: five deviations are 49
+    assert abs(pairs[3].sum() - 0.75 * pairs[2:].any(axis=0).sum()) < 49
+    at, made = phases_of(2, np.array([1]), np.array([0, 2]), np.ones(3), 9, fewest=2)
+    assert (made != 0).sum(axis=0).tolist() == [2, 3, 2, 3, 2, 3, 2, 3, 2]
+
+
 @pytest.mark.parametrize("Estimator", NUMERIC)
 def test_every_linear_estimator_has_them(Estimator, few):
     X, y = rings()
@@ -114,7 +140,7 @@ def test_every_linear_estimator_has_them(Estimator, few):
 
 
 def test_curves_are_followed(monkeypatch):
-    monkeypatch.setattr(fourier, "pairs_for", lambda *_: 60)
+    set_pairs(monkeypatch, 60)
     X, y = rings(4000)
     (train, labels), (test, truth) = (X[:3000], y[:3000]), (X[3000:], y[3000:])
     straight = model(features=None).fit(train, labels).score(test, truth)
@@ -166,11 +192,14 @@ def test_every_storage_gives_the_same_bits(few, tmp_path):
     assert np.array_equal(alone, scores[:50])
 
 
-def test_only_columns_with_values_between_are_curved(few):
+def test_only_columns_with_values_between_are_curved(monkeypatch):
+    set_pairs(monkeypatch, 24)
     X, y = rings()
     X = np.column_stack([X, 7 * np.random.default_rng(1).random(600) + 1000, -np.random.default_rng(2).random(600)])
-    fitted = model(epsilon=30.0).fit(X, y)
-    assert fitted.waves_.at.tolist() == [0, 1, 4, 5]
+    waves = model(epsilon=30.0).fit(X, y).waves_
+    alone = waves.at[np.flatnonzero((waves.turns[:, ::3] != 0).any(axis=1))]
+    assert set(alone) == {0, 1, 4, 5}
+    assert {0, 1, 4, 5} <= set(waves.at) <= {0, 1, 2, 3, 4, 5}
     assert model(epsilon=30.0).fit(X[:, 2:4], y).waves_ is None
 
 
@@ -197,6 +226,7 @@ def test_they_cost_one_small_release(few):
 def test_seeds(few):
     """The public seed decides the frequencies, and ``random_state`` does not, beyond the noise of the spreads."""
     X, y = rings()
+    X = X[:, :2]
     one, same, other = (model(features_seed=seed).fit(X, y).waves_ for seed in (0, 0, 1))
     assert np.array_equal(one.turns, same.turns)
     assert not np.isclose(one.turns, other.turns)[one.turns != 0].any()
@@ -207,16 +237,14 @@ def test_seeds(few):
     assert not np.array_equal(one.turns, moved.turns)
 
 
-def test_the_map_is_that_of_the_released_moments(monkeypatch):
-    monkeypatch.setattr(fourier, "pairs_for", lambda *_: 50)
-    monkeypatch.setattr(fourier, "curved_columns", lambda *_: np.array([0, 1]))
+def test_the_map_is_that_of_the_released_moments():
     columns = Columns.within(np.array([0.0, -1.0, 0.0]), np.array([1.0, 3.0, 1.0]), 3)
     mean, variance = np.array([0.3, 0.1, 0.5]), np.array([0.04, 0.09, 0.25])
-    moments = ColumnMoments(mean, variance, np.array([0.2, 0.2, 0.0]), noise=1e-3)
-    made, waves = with_waves(None, columns, moments, 0, None)
+    phases = phases_of(0, np.array([0, 1]), NONE, variance, 50)
+    made, waves = beside(columns, mean, variance, phases, 0.3)
     assert made.centre is waves.columns.centre is None
     standard = columns.standardised(np.array([2.0, 3.0, 1.0]), mean)
-    made, waves = with_waves(None, standard, moments, 0, None)
+    made, waves = beside(standard, mean, variance, phases, 0.3)
     assert waves.at.tolist() == [0, 1]
     assert waves.columns.centre.tolist() == [0.3, 0.1]
     assert waves.columns.high.tolist() == [1, 3]
@@ -225,16 +253,16 @@ def test_the_map_is_that_of_the_released_moments(monkeypatch):
     # what the cosines of normal rows with these moments are on average, by simulation
     rng = np.random.default_rng(0)
     placed = np.array([0.3, 0.1]) + rng.normal(size=(200_000, 2)) * np.sqrt(variance[:2])
-    phases = 2 * np.pi * (placed - waves.columns.centre) @ waves.turns
+    angles = 2 * np.pi * (placed - waves.columns.centre) @ waves.turns
     # a mean of 200,000 numbers in [-1, 1] is off by more than 6 / sqrt(200,000) with a chance below 1e-7 each
-    np.testing.assert_allclose(made.centre[3:53], np.cos(phases).mean(axis=0), rtol=0, atol=6 / np.sqrt(2e5))
+    np.testing.assert_allclose(made.centre[3:53], np.cos(angles).mean(axis=0), rtol=0, atol=6 / np.sqrt(2e5))
     assert made.centre[53:].tolist() == [0.0] * 50
     spreads = waves.turns * 2 * np.pi * np.sqrt(variance[:2])[:, None]
-    np.testing.assert_allclose(spreads, frequencies(0, 2, 50), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(spreads, phases[1], rtol=0, atol=1e-6)
     factor = made.factor[3]
     assert (made.factor[3:] == factor).all()
     linear = np.array([2.0, 3.0, 1.0]) ** 2 @ variance
-    assert factor**2 * 50 == pytest.approx(fourier.PART * linear)
+    assert factor**2 * 50 == pytest.approx(0.3 * linear)
 
 
 def test_the_map_is_a_function_of_what_was_released(few):
@@ -247,7 +275,8 @@ def test_the_map_is_a_function_of_what_was_released(few):
         made.append(with_waves(watched, columns.standardised(np.ones(3), mean), moments, 3, None))
         assert [sealed.label for sealed, _, _ in watched.released] == ["middles"]
     (one, waves), (other, others) = made
-    assert waves.at.tolist() == others.at.tolist() == [0, 1]
+    assert waves.at.tolist() == others.at.tolist()
+    assert {np.flatnonzero(waves.turns[:, k])[0] for k in (0, 3)} == {0, 1}
     assert np.array_equal(waves.turns, others.turns)
     for name in ("low", "high", "factor", "centre"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
@@ -264,22 +293,27 @@ def test_more_columns_than_pairs_have_none(few):
 def test_the_rule_counts_rows_budget_neighbours_and_classes():
     X, columns = np.zeros((4000, 1)), Columns.within(-1.0, 1.0, 1)
 
-    def pairs(n=4000, epsilon=8.0, n_scores=None, adjacency="zero-out"):
-        return fourier.pairs_for(placed(X[:n], columns, epsilon, adjacency=adjacency), n_scores)
+    def rule(n=4000, epsilon=8.0, n_scores=None, adjacency="zero-out"):
+        return fourier.Schedule.of(placed(X[:n], columns, epsilon, adjacency=adjacency), n_scores)
 
-    assert pairs() == fourier.PAIRS
-    assert pairs(n=1500) == pairs(n=1999, epsilon=1000.0) == 0
-    assert pairs(epsilon=2.0) == 0
-    assert pairs(n_scores=10) == 0
-    assert pairs(adjacency="replace", epsilon=5.0) == 0
-    assert fourier.PAIRS < pairs(epsilon=60.0) <= pairs(epsilon=1000.0) == fourier.MOST_PAIRS
+    assert rule().n_pairs == fourier.PAIRS
+    assert rule(n=3999).n_pairs == rule(n=3999, epsilon=1000.0).n_pairs == 0
+    assert rule(epsilon=2.0).n_pairs == rule(n_scores=10).n_pairs == 0
+    assert rule(adjacency="replace", epsilon=5.0).n_pairs == 0
+    assert fourier.PAIRS < rule(epsilon=60.0).n_pairs <= rule(epsilon=1000.0).n_pairs == fourier.MOST_PAIRS
+    assert rule(epsilon=1000.0).part == fourier.PART
+    assert rule().part == pytest.approx(fourier.PART * (rule().precision / fourier.PART_PRECISION) ** 3)
+    assert rule(epsilon=5.0).part < rule().part < fourier.PART
+    # mu = 1.5 at epsilon 8 and delta 1e-6, as exact conversions say
+    assert rule().precision == pytest.approx(4000 * gaussian_mu(8.0, 1e-6))
+    assert rule(n_scores=4).precision == pytest.approx(rule(adjacency="replace").precision) == rule().precision / 2
 
 
 def test_few_rows_have_none_and_many_have_some():
     """The rule reads public facts: rows, budget, neighbours."""
     X, y = rings()
     assert model(epsilon=0.1).fit(X, y).waves_ is None
-    assert model(epsilon=1000.0).fit(*rings(2_000)).waves_ is not None
+    assert model(epsilon=1000.0).fit(*rings(4_000)).waves_ is not None
 
 
 @pytest.mark.parametrize("features", ["Fourier", "hats", 3, True])
@@ -369,8 +403,7 @@ def test_predictions_of_dask_and_chunks(few):
     [DPLogisticRegression(features="fourier"), DPTabularClassifier(interactions="fourier")],
     expected_failed_checks=failures_to_expect,
 )
-def test_scikit_learn_checks(estimator, check, few, monkeypatch):
-    monkeypatch.setattr(encoding_of_tables, "pairs_for", lambda *_: 6)
+def test_scikit_learn_checks(estimator, check, few):
     check(estimator)
 
 
@@ -427,7 +460,7 @@ def tabular(**parameters):
 @pytest.fixture
 def sixty(monkeypatch):
     """Sixty pairs for raw tables, whatever there are of rows."""
-    monkeypatch.setattr(encoding_of_tables, "pairs_for", lambda *_: 60)
+    set_pairs(monkeypatch, 60)
 
 
 def test_interactions_of_quantities_are_followed(sixty):
@@ -481,7 +514,7 @@ def test_without_rows_or_quantities_there_are_no_interactions(monkeypatch):
     plain, tried = (tabular(interactions=kind, epsilon=2.0).fit(frame, y) for kind in (None, "fourier"))
     assert tried.waves_ is None
     assert np.array_equal(plain.coef_, tried.coef_)
-    monkeypatch.setattr(encoding_of_tables, "pairs_for", lambda *_: 60)
+    set_pairs(monkeypatch, 60)
     frame = frame[["a", "job"]]
     plain, tried = tabular(interactions=None).fit(frame, y), tabular().fit(frame, y)
     assert tried.waves_ is None

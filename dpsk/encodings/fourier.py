@@ -5,8 +5,12 @@ more than -1, 0 and 1, up to a factor. All else follows from a public seed and f
 standardise the columns.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,28 +24,47 @@ from ..solvers.precision import deviation, share_of_noise
 from .standardization import ColumnMoments
 
 LEAST_PRECISION = 2_500.0  # rows that outweigh the noise of one sum, if the whole budget bought it
-LEAST_ROWS = 2_000  # with fewer, so many weights follow their chance
+LEAST_ROWS = 4_000  # with fewer, so many weights follow their chance
 PAIRS, MOST_PAIRS = 100, 300  # at precision 10,000 or less, growing like its root
-MOST_COLUMNS = 3  # of a phase; at least one
+MOST_COLUMNS = 3  # of a phase
 SLOWEST, OCTAVES = 0.5, 3  # the standard deviation of a phase, in radians, and how many octaves it is spread over
-PART = 0.5  # of the variance of linear columns that all waves together have
+PART, PART_PRECISION = 0.5, 8_000.0  # of the variance of linear columns that all waves have, from this precision on
 MIDDLE_SHARE = 0.01
 MIDDLE_CLIP = 1.0  # the norm of 16 columns in the middle between 0 and 1
 SURE = 3.0  # deviations of noise by which a column has to be other than binary
 LEAST_PART = 0.1  # of the mean size of its entries that they have to lack to being 1 or -1
 
 
-def pairs_for(data: PrivateData, n_scores: int | None) -> int:
-    """Return how many pairs of a cosine and a sine a fit can bear: a rule from public facts.
+@dataclass(frozen=True)
+class Schedule:
+    """How many waves a fit can bear, and how large: a rule from public facts.
 
-    ``n_scores`` is the number of scores of a row, None for a single one: each has weights of its own.
+    ``precision`` is how many rows outweigh the noise of one sum, if the whole budget bought it. Scores of several
+    classes each have weights of their own, and share it.
     """
-    mechanism = share_of_noise(data, 1.0)
-    mu = mechanism.epsilon / math.sqrt(2) if isinstance(mechanism, Laplace) else mechanism.mu
-    precision = mu * data.n_units / data.adjacency.parts / math.sqrt(n_scores or 1)
-    if precision < LEAST_PRECISION or data.n_units < LEAST_ROWS:
-        return 0
-    return int(np.clip(PAIRS * math.sqrt(precision / 10_000), PAIRS, MOST_PAIRS))
+
+    precision: float
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: PrivateData, n_scores: int | None) -> Schedule:
+        """Return the schedule for rows with so many scores each, None for a single one."""
+        mechanism = share_of_noise(data, 1.0)
+        mu = mechanism.epsilon / math.sqrt(2) if isinstance(mechanism, Laplace) else mechanism.mu
+        return cls(mu * data.n_units / data.adjacency.parts / math.sqrt(n_scores or 1), data.n_units)
+
+    @property
+    def n_pairs(self) -> int:
+        """The number of pairs of a cosine and a sine."""
+        if self.precision < LEAST_PRECISION or self.n_rows < LEAST_ROWS:
+            return 0
+        return int(np.clip(PAIRS * math.sqrt(self.precision / 10_000), PAIRS, MOST_PAIRS))
+
+    @property
+    def part(self) -> float:
+        """The variance of all waves together, in parts of that of linear columns: noise in them does harm, too."""
+        share = min(1.0, self.precision / PART_PRECISION)
+        return PART * share * share * share
 
 
 def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
@@ -65,66 +88,82 @@ def with_waves(
     ``data`` are the placed rows. Nothing is released where public facts tell that there are too few. More columns than
     pairs have no waves: each would hardly be in one.
     """
-    n_pairs = pairs_for(data, n_scores)
-    if not n_pairs:
+    schedule = Schedule.of(data, n_scores)
+    if not schedule.n_pairs:
         return columns, None
     curved = curved_columns(data, moments)
-    if not 1 <= len(curved) <= n_pairs:
+    if not 1 <= len(curved) <= schedule.n_pairs:
         return columns, None
-    return beside(columns, moments.mean, moments.variance, curved, frequencies(seed, len(curved), n_pairs))
+    others = np.setdiff1d(np.arange(data.n_features), curved)
+    phases = phases_of(seed, curved, others, moments.variance, schedule.n_pairs)
+    return beside(columns, moments.mean, moments.variance, phases, schedule.part)
 
 
-def beside(
-    columns: Columns, mean: Floats, variance: Floats, curved: Integers, radians: Floats
-) -> tuple[Columns, Waves]:
-    """Return columns and waves of some of them.
+Phases: TypeAlias = tuple[Integers, Floats]
+"""Columns, and what a standard deviation of each of them adds to each phase, in radians."""
 
-    ``mean`` and ``variance`` are those of placed columns, and ``radians`` tells what a standard deviation of each of
-    the ``curved`` ones adds to each phase.
-    """
-    centred, n_pairs = columns.centre is not None, radians.shape[1]
-    placed = Columns.within(columns.low[curved], columns.high[curved], len(curved))
-    placed = placed.standardised(placed.factor, mean[curved] if centred else None)
-    waves = Waves(curved, placed, radians / (2 * math.pi) / np.sqrt(variance[curved])[:, None])
+
+def beside(columns: Columns, mean: Floats, variance: Floats, phases: Phases, part: float) -> tuple[Columns, Waves]:
+    """Return columns with those of their waves, and the waves. Placed columns have this mean and variance."""
+    (at, radians), centred = phases, columns.centre is not None
+    n_pairs = radians.shape[1]
+    placed = Columns.within(columns.low[at], columns.high[at], len(at))
+    placed = placed.standardised(placed.factor, mean[at] if centred else None)
+    waves = Waves(at, placed, radians / (2 * math.pi) / np.sqrt(variance[at])[:, None])
     # the mean of a cosine, if its phase is as the normal distribution
     centre = np.concatenate([np.exp(-np.square(radians).sum(axis=0) / 2), np.zeros(n_pairs)])
     ones = np.ones(waves.n_columns)
-    factor = math.sqrt(PART * math.fsum(np.square(columns.factor) * variance) / waves.n_pairs)
+    factor = math.sqrt(part * math.fsum(np.square(columns.factor) * variance) / n_pairs)
     pairs = (columns.low, -ones), (columns.high, ones), (columns.factor, factor * ones)
     low, high, factors = (np.concatenate(pair) for pair in pairs)
     centres = None if columns.centre is None else np.concatenate([columns.centre, centre])
     return Columns(low, high, factors, centres), waves
 
 
-def frequencies(seed: int, n_columns: int, n_pairs: int, *, fewest: int = 1) -> Floats:
-    """Return what each column adds to each phase, in radians for each of its standard deviations.
+def phases_of(
+    seed: int, curved: Integers, others: Integers, variance: Floats, n_pairs: int, *, fewest: int = 1
+) -> Phases:
+    """Return the phases: each is of ``fewest`` to three columns, or of all there are.
 
-    A phase is of ``fewest`` to three columns. Its direction in these is uniform, and its length is drawn from a
-    layer of its own between the slowest and the fastest.
+    The first is a curved one. Each further one is by a coin the next curved one, or one of the others, the likelier the
+    larger its variance. The direction of a phase in its columns is uniform, and its length is drawn from a layer of its
+    own between the slowest and the fastest.
     """
     layers, within = _words(seed, "lengths", 2 * n_pairs).reshape(2, n_pairs)
-    places = layers.argsort(kind="stable") + (within >> np.uint64(11)) * 2.0**-53
-    octaves = OCTAVES * (places / n_pairs)
+    octaves = OCTAVES * ((layers.argsort(kind="stable") + _uniform(within)) / n_pairs)
     lengths = SLOWEST * np.ldexp(1 + octaves % 1, octaves.astype(np.int64))  # about uniform in their logarithm
     normals = public_normals(seed, MOST_COLUMNS * n_pairs).reshape(n_pairs, MOST_COLUMNS)
-    made = np.zeros((n_columns, n_pairs))
-    for k, columns in enumerate(_dealt(seed, n_columns, n_pairs, fewest)):
+    radians = np.zeros((len(variance), n_pairs))
+    for k, columns in enumerate(_drawn(seed, curved, others, variance, n_pairs, fewest)):
         direction = normals[k, : len(columns)]
-        made[columns, k] = direction * (lengths[k] / math.sqrt(sum(x * x for x in direction.tolist()) or 1.0))
-    return made
+        radians[columns, k] = direction * (lengths[k] / math.sqrt(sum(x * x for x in direction.tolist()) or 1.0))
+    at = np.flatnonzero(radians.any(axis=1))
+    return at, radians[at]
 
 
-def _dealt(seed: int, n_columns: int, n_pairs: int, fewest: int) -> Iterator[list[int]]:
-    """Yield the columns of each phase: all columns are dealt in a random order, then in another one, and so on."""
-    n_decks = 2 + MOST_COLUMNS * n_pairs // n_columns
-    decks = iter(_words(seed, "columns", n_decks * n_columns).reshape(n_decks, n_columns))
+def _drawn(
+    seed: int, curved: Integers, others: Integers, variance: Floats, n_pairs: int, fewest: int
+) -> Iterator[list[int]]:
+    """Yield the columns of each phase. Curved ones are dealt in a random order, then in another one, and so on."""
+    n_decks = 2 + MOST_COLUMNS * n_pairs // len(curved)
+    decks = iter(_words(seed, "columns", n_decks * len(curved)).reshape(n_decks, len(curved)))
+    coins = _uniform(_words(seed, "coins", MOST_COLUMNS * n_pairs)).reshape(n_pairs, MOST_COLUMNS)
+    chances = _uniform(_words(seed, "others", MOST_COLUMNS * n_pairs)).reshape(n_pairs, MOST_COLUMNS)
     left = list[int]()
     for k in range(n_pairs):
-        hand, size = list[int](), fewest + k % (MOST_COLUMNS - fewest + 1)
-        while len(hand) < min(size, n_columns):
+        hand, size = list[int](), min(fewest + k % (MOST_COLUMNS - fewest + 1), len(curved) + len(others))
+        free: Floats = variance[others]
+        while len(hand) < size:
+            no_curved, i = set(curved.tolist()) <= set(hand), len(hand)
+            if no_curved or (i and free.any() and coins[k, i] < 0.5):
+                sums = np.cumsum(free)
+                one = min(int(np.searchsorted(sums, chances[k, i] * sums[-1], side="right")), len(others) - 1)
+                free[one] = 0.0
+                hand.append(int(others[one]))
+                continue
             if set(left) <= set(hand):
-                left += next(decks).argsort(kind="stable").tolist()
-            hand.append(left.pop(next(i for i, column in enumerate(left) if column not in hand)))
+                left += curved[next(decks).argsort(kind="stable")].tolist()
+            hand.append(left.pop(next(at for at, column in enumerate(left) if column not in hand)))
         yield hand
 
 
@@ -136,6 +175,11 @@ def public_normals(seed: int, n: int) -> Floats:
     parts = _words(seed, "normals", 3 * n).view("<u2").reshape(n, 12)
     normals: Floats = (2 * parts.sum(axis=1, dtype=np.int64) - 12 * (2**16 - 1)) * 2.0**-17
     return normals
+
+
+def _uniform(words: NDArray[np.uint64]) -> Floats:
+    uniform: Floats = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return uniform
 
 
 def _words(seed: int, purpose: str, n: int) -> NDArray[np.uint64]:

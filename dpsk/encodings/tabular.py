@@ -25,10 +25,10 @@ from ..privacy.neighbours import Adjacency
 from ..queries.looks import JointHistogram, SignedMagnitudes, joint_sensitivity, most_of
 from ..requirements import choice, flag, integer, listed
 from ..solvers.precision import deviation, share_of_noise
+from . import fourier
 from .bins import even_bins, filled, smoothed
 from .encoding import Encoding
 from .field_features import counted
-from .fourier import beside, frequencies, pairs_for
 
 FAILURE = 0.1  # of delta, for the discovery of values
 SHARE, LEAST_SHARE, MOST_SHARE = 0.2, 0.1, 0.3  # of the budget, at precision 1000: less where noise matters less
@@ -128,11 +128,14 @@ class TabularEncoding(Encoding):
         products = tuple(field.products / n for field in found)
         moments = FeatureMoments(mean, products, columns.factor, centred=bool(self.fit_intercept))
         features = Features(table.facts.schema, tuple(field.features for field in found), moments)
-        n_pairs, waves = pairs_for(raw, table.facts.n_scores) if self.interactions is not None else 0, None
-        curved = _with_curves(features)
-        if 1 < len(curved) <= n_pairs:
-            radians = frequencies(int(self.features_seed), len(curved), n_pairs, fewest=2)
-            columns, waves = beside(columns, mean, _variance(mean, square, noise / n), curved, radians)
+        waves = None
+        if self.interactions is not None:
+            waved = fourier.Schedule.of(raw, table.facts.n_scores)
+            curved, variance = _with_curves(features), _variance(mean, square, noise / n)
+            if 1 < len(curved) <= waved.n_pairs:
+                none = np.zeros(0, dtype=np.int64)
+                phases = fourier.phases_of(int(self.features_seed), curved, none, variance, waved.n_pairs, fewest=2)
+                columns, waves = fourier.beside(columns, mean, variance, phases, waved.part)
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features, waves=waves)
 
 
