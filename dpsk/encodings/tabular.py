@@ -39,6 +39,7 @@ ROWS = 1000  # there is at most one knot for so many rows: with fewer, a curve f
 LINEAR = 20.0  # below this precision quantities are linear
 BINS = 64
 SCALE_POWER = 0.85
+BESIDE_CURVES = 0.4  # of the variance that waves have beside linear columns: curves say most already
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ class TabularEncoding(Encoding):
             if 1 < len(curved) <= waved.n_pairs:
                 none = np.zeros(0, dtype=np.int64)
                 phases = fourier.phases_of(int(self.features_seed), curved, none, variance, waved.n_pairs, fewest=2)
-                columns, waves = fourier.beside(columns, mean, variance, phases, waved.part)
+                columns, waves = fourier.beside(columns, mean, variance, phases, BESIDE_CURVES * waved.part)
         return RowMap(table.facts.n_scores, bool(self.fit_intercept), columns=columns, features=features, waves=waves)
 
 

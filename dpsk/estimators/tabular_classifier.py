@@ -43,7 +43,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         public. Public bounds and public lists of categories save budget.
     interactions : {None, "fourier"}
         "fourier" adds cosines and sines of random sums of two or three quantities (Rahimi & Recht 2007), for what they
-        do together and a sum of curves does not follow. They cost nothing. ``effects_`` shows the curves and bars, and
+        do together and a sum of curves does not follow. They cost no budget, but noise: where quantities do nothing
+        together, a fit with them is no better, and may be slightly worse. ``effects_`` shows the curves and bars, and
         not these. Where there are too few rows for the budget, or less than two quantities with curves, there are no
         interactions, and the fit is the one without, bit for bit.
     features_seed : int
