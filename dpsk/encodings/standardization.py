@@ -18,6 +18,7 @@ RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positio
 MOMENT_SHARE = 0.1
 SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
 NOISY = 0.1  # the noise in a mean from which on it does more harm than shortened rows
+SHORTEST = 0.8  # of typical rows, what they are shortened to at most
 SMALLEST_VARIANCE = 1e-6
 FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most, or beyond which it is sure
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
@@ -137,12 +138,12 @@ def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
     d, n = data.n_features, data.n_units
     one_sign = one_sided(columns)
     norm, mechanism = typical_norm(data), share_of_noise(data, MOMENT_SHARE)
-    # no row is more than sqrt(2) times as long as its entries; of categories with a known sign it is as long as these
-    for room in (math.sqrt(2), 1.0)[: 1 + bool(one_sign.all())]:
-        query = Moments(d, clip=room * norm, one_sign=one_sign)
+    longest = math.sqrt(2) * norm  # no row is more than sqrt(2) times as long as its entries
+    query = Moments(d, clip=longest, one_sign=one_sign)
+    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
+    if noise > NOISY and one_sign.all():  # categories with a known sign are only as long as their entries
+        query = Moments(d, clip=max(longest * NOISY / noise, SHORTEST * norm), one_sign=one_sign)
         noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
-        if noise <= NOISY:
-            break
     sums = data.release(data.measure(query), mechanism) / n
     return moments_of(sums[:d], sums[d:], noise, columns)
 
