@@ -75,6 +75,7 @@ ALL = (
     Experiment(
         "second_order_accuracy", "second_order_accuracy", "accuracy of DPSecondOrderClassifier on Adult and Bank"
     ),
+    Experiment("hopeless", "hopeless", "which fits end near chance, and which are warned of", repeats=1, jobs=1),
     timed("speed", "time of DP-AGD in multiples of its floor, and its memory"),
     timed("speed_default", "time of the default in multiples of its floor"),
     timed("speed_minima", "time of fits that find a minimum, beside scikit-learn"),

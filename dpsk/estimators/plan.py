@@ -9,14 +9,16 @@ from ..data import Facts, Unknown
 from ..encodings import Encoding, Weighting
 from ..objectives import Linear
 from ..penalties import L2
-from ..privacy import Budget, conversions
+from ..privacy import Budget, GaussianDP, conversions
+from ..privacy.neighbours import Adjacency
 from ..privacy.units import several
 from ..requirements import require_fields
 from ..solvers import Solver
 
 Part = TypeVar("Part")
 
-_HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
+# How often the rows must outweigh the noise: always, per root of columns' root, per root of classes.
+_ALWAYS, _WIDE, _MANY = 8.0, 1.3, 2.0  # benchmarks/results/hopeless.md
 
 
 @dataclass(frozen=True)
@@ -105,30 +107,65 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
     return replace(plan, weighting=with_parameters_of(estimator, Weighting))
 
 
-def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[str]:
+def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = None) -> Iterator[str]:
     """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
-    budget, n, units = plan.budget, facts.n_rows, several(facts.unit)
+    budget, n = plan.budget, facts.n_rows
     if budget is None:
         return
     delta = budget.delta if delta is None else delta
-    weights = (facts.n_features + bool(plan.encoding.fit_intercept)) * (facts.n_scores or 1)
     if delta > 1 / n:
         yield (
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
+    needed = rows_needed(budget, facts, intercept=bool(plan.encoding.fit_intercept), adjacency=adjacency)
+    if n < needed:
+        yield _hopeless(budget, facts, needed)
+
+
+def rows_needed(budget: Budget, facts: Facts, *, intercept: bool, adjacency: str) -> float:
+    """Return from how many units on a fit is expected to find more than chance.
+
+    The norm of the noise in a sum of gradients is ``noise``, in gradients of typical rows, if the whole budget buys
+    one. All rows must outweigh it several times. Where columns are many, each of them tells little beside its share of
+    the noise; where classes are many, each of them has few rows. The constants are those that told fits on made data
+    with and without hope apart (benchmarks/results/hopeless.md). Columns of a raw table count once, because it is
+    unknown beforehand how many features they become.
+    """
+    columns, scores = facts.n_features + intercept, facts.n_scores or 1
+    noise = Adjacency(adjacency).parts * _noise(budget, columns * scores)
+    return noise * max(_ALWAYS, _WIDE * columns**0.25, _MANY * scores**0.5)
+
+
+def _noise(budget: Budget, weights: int) -> float:
+    """Return the norm of the noise in one sum of gradients, in gradients of typical rows."""
     if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
-        noise = weights / budget.epsilon
-    else:
-        rho = budget.currency.rho(budget.limit)
-        if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
-            rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
-        noise = math.sqrt(weights / (2 * rho))
-    if n < _HOPELESS * noise:
-        pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
-        yield (
-            f"epsilon={budget.epsilon:.3g} with {n} {units} and {weights} weights: the noise is nearly as large as the "
-            f"sum of all gradients, so expect little more than chance. Raise epsilon, add {units}, or use fewer "
-            "columns or classes"
-            f"{pure}"
-        )
+        return weights / budget.epsilon
+    rho = budget.currency.rho(budget.limit)
+    if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
+        rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
+    return math.sqrt(weights / (2 * rho))
+
+
+def _hopeless(budget: Budget, facts: Facts, needed: float) -> str:
+    """Return that more units, or a larger epsilon, are needed, and how many or how large."""
+    n, units = facts.n_rows, several(facts.unit)
+    fields = "columns" if facts.schema is None else "fields"
+    return (
+        f"epsilon={budget.epsilon:.3g} with {n} {units}, {facts.n_features} {fields} and {facts.n_classes} classes: "
+        f"the noise may outweigh what the {units} tell, so expect little more than chance, unless classes lie far apart "
+        f"or columns repeat one another. Raise epsilon to {_enough(budget, needed / n):.2g}, fit {needed:,.0f} {units}, or "
+        f"use fewer {fields}{' or classes' if facts.n_scores else ''}"
+        f"{', or spend a delta, whose noise grows with the root of their number only' if budget.delta == 0 else ''}"
+    )
+
+
+def _enough(budget: Budget, times: float) -> float:
+    """Return the epsilon at which a fit is so many times less noisy."""
+    if budget.delta == 0:
+        return budget.epsilon * times
+    if isinstance(budget.currency, GaussianDP):
+        return budget.currency.epsilon(budget.limit * times**2, budget.delta)
+    rho = budget.currency.rho(budget.limit)
+    rho = conversions.zcdp_rho(budget.epsilon, budget.delta) if rho is None else rho
+    return conversions.zcdp_epsilon(budget.delta, rho * times**2)
