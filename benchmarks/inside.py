@@ -26,7 +26,7 @@ from dpsk.data.persons import Persons
 from dpsk.encodings import LinearEncoding, standardization
 from dpsk.estimators import LossNamed, NumericClassifier, Plan, l2_of, plan_of, with_parameters_of
 from dpsk.estimators.default_classifiers import PRECISE
-from dpsk.estimators.plan import rows_needed
+from dpsk.estimators.plan import EACH, ONCE, WIDE, hopeful_product, strength_of
 from dpsk.evaluation import BinaryEvaluation, Estimate, MulticlassEvaluation, PrivateEvaluation
 from dpsk.evaluation.opinions import ABOVE_ZERO, Asked, Opinions, opinions
 from dpsk.evaluation.release import Released, Releases

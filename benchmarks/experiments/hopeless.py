@@ -23,7 +23,7 @@ from dpsk import (
 from ..datasets import load
 from ..experiment import write
 from ..folds import fitted
-from ..inside import Budget, Facts, conversions, plan_of, rows_needed
+from ..inside import EACH, ONCE, WIDE, Facts, conversions, hopeful_product, plan_of, strength_of
 from ..table import Row, Table, markdown
 
 DELTA = 1e-6
@@ -56,7 +56,6 @@ ROWS = {
     **dict.fromkeys(("adult", "ipums_br", "covtype"), _TABLES),
     **dict.fromkeys(("mnist", "fashion_mnist"), _IMAGES),
 }
-
 
 
 class Split(NamedTuple):
@@ -191,17 +190,11 @@ def fit_of(row: Row) -> Fit:
     model = model_of(row["estimator"], float(row["epsilon"]))
     facts = Facts(int(row["rows"]), int(row["columns"]), int(row["classes"]))
     budget = plan_of(model, facts).budget
-    needed = rows_needed(budget, facts, intercept=True, adjacency="zero-out")
-    plain = PLAIN * noise_of(budget, (facts.n_features + 1) * (facts.n_scores or 1))
-    return Fit((private - majority) / (exact - majority), facts.n_rows < needed, facts.n_rows < plain)
-
-
-def noise_of(budget: Budget, weights: int) -> float:
-    """Return the norm of the noise in one sum of gradients, in gradients of typical rows."""
-    if budget.delta == 0:
-        return weights / budget.epsilon
-    rho = budget.currency.rho(budget.limit) or conversions.zcdp_rho(budget.epsilon, budget.delta)
-    return math.sqrt(weights / (2 * rho))
+    product = hopeful_product(budget, facts, intercept=True, adjacency="zero-out")
+    weights = (facts.n_features + 1) * (facts.n_scores or 1)
+    plain = PLAIN * (weights if budget.delta == 0 else math.sqrt(weights))
+    reached = facts.n_rows * strength_of(budget)
+    return Fit((private - majority) / (exact - majority), reached < product, reached < plain)
 
 
 def counts(fits: list[Fit], rule: str) -> tuple[str, ...]:
@@ -231,10 +224,10 @@ def report() -> None:
     }
     lines = [(name, str(len(fits)), *counts(fits, "plainly"), *counts(fits, "warned")) for name, fits in groups.items()]
     kinds = ("hopeless, warned", "hopeless, silent", "fine, warned", "fine, silent")
-    header = ("fits", "lines", *(f"{rule}: {kind}" for rule in ("old", "new") for kind in kinds))
+    header = ("fits", "lines", *(f"{rule}: {kind}" for rule in ("plain", "used") for kind in kinds))
     write(
         "hopeless", repeats=rows[0]["repeats"], table=markdown(header, lines), named=named_table(default),
-        hopeless=f"{HOPELESS:.0%}", fine=f"{FINE:.0%}", plain=f"{PLAIN:g}",
+        hopeless=f"{HOPELESS:.0%}", fine=f"{FINE:.0%}", plain=PLAIN, once=ONCE, each=EACH, wide=WIDE,
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from ..solvers import Solver
 
 Part = TypeVar("Part")
 
-# How often the rows must outweigh the noise: always, per root of columns' root, per root of classes.
-_ALWAYS, _WIDE, _MANY = 8.0, 1.3, 2.0  # benchmarks/results/hopeless.md
+# How often the rows must outweigh the noise: once and for all, for each class, and from how many columns on more often.
+ONCE, EACH, WIDE = 4.0, 2.0, 1000  # benchmarks/results/hopeless.md
 
 
 @dataclass(frozen=True)
@@ -118,54 +118,55 @@ def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = No
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
-    needed = rows_needed(budget, facts, intercept=bool(plan.encoding.fit_intercept), adjacency=adjacency)
-    if n < needed:
-        yield _hopeless(budget, facts, needed)
+    product = hopeful_product(budget, facts, intercept=bool(plan.encoding.fit_intercept), adjacency=adjacency)
+    if n * strength_of(budget) < product:
+        yield _hopeless(budget, facts, product)
 
 
-def rows_needed(budget: Budget, facts: Facts, *, intercept: bool, adjacency: str) -> float:
-    """Return from how many units on a fit is expected to find more than chance.
-
-    The norm of the noise in a sum of gradients is ``noise``, in gradients of typical rows, if the whole budget buys
-    one. All rows must outweigh it several times. Where columns are many, each of them tells little beside its share of
-    the noise; where classes are many, each of them has few rows. The constants are those that told fits on made data
-    with and without hope apart (benchmarks/results/hopeless.md). Columns of a raw table count once, because it is
-    unknown beforehand how many features they become.
-    """
-    columns, scores = facts.n_features + intercept, facts.n_scores or 1
-    noise = Adjacency(adjacency).parts * _noise(budget, columns * scores)
-    return noise * max(_ALWAYS, _WIDE * columns**0.25, _MANY * scores**0.5)
-
-
-def _noise(budget: Budget, weights: int) -> float:
-    """Return the norm of the noise in one sum of gradients, in gradients of typical rows."""
-    if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
-        return weights / budget.epsilon
+def strength_of(budget: Budget) -> float:
+    """Return one over the noise that a budget buys: mu, or epsilon where delta is 0."""
+    if budget.delta == 0:
+        return budget.epsilon
     rho = budget.currency.rho(budget.limit)
     if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
         rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
-    return math.sqrt(weights / (2 * rho))
+    return math.sqrt(2 * rho)
 
 
-def _hopeless(budget: Budget, facts: Facts, needed: float) -> str:
-    """Return that more units, or a larger epsilon, are needed, and how many or how large."""
+def hopeful_product(budget: Budget, facts: Facts, *, intercept: bool, adjacency: str) -> float:
+    """Return from which product of rows and strength on a fit finds more than chance, whatever the data are like.
+
+    ``noise`` is the norm of the noise in the gradient of one class's weights, in gradients of typical rows, if a budget
+    of strength 1 buys one sum. The rows of a class have to outweigh it, and with K classes they are about one in K: so
+    what is needed grows with K. Where columns are very many, each tells little beside the noise in its own weight. The
+    constants told fits on made data with and without hope apart (benchmarks/results/hopeless.md). A field of a raw
+    table counts as one column, because it is unknown beforehand how many features it becomes.
+    """
+    columns, scores = facts.n_features + intercept, facts.n_scores or 1
+    # the norm of pure noise grows with the number of all weights, not with its root
+    noise = columns * math.sqrt(scores) if budget.delta == 0 else math.sqrt(columns)
+    often = (ONCE + EACH * facts.n_classes) * max(1.0, columns / WIDE) ** 0.25
+    return Adjacency(adjacency).parts * noise * often
+
+
+def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
+    """Return that noise is too large for these data, and what would be enough."""
     n, units = facts.n_rows, several(facts.unit)
-    fields = "columns" if facts.schema is None else "fields"
+    fields, fewer = ("columns" if facts.schema is None else "fields"), " or classes" if facts.n_scores else ""
+    pure = ", or spend a delta, whose noise grows with the root of their number only" if budget.delta == 0 else ""
     return (
         f"epsilon={budget.epsilon:.3g} with {n} {units}, {facts.n_features} {fields} and {facts.n_classes} classes: "
-        f"the noise may outweigh what the {units} tell, so expect little more than chance, unless classes lie far apart "
-        f"or columns repeat one another. Raise epsilon to {_enough(budget, needed / n):.2g}, fit {needed:,.0f} {units}, or "
-        f"use fewer {fields}{' or classes' if facts.n_scores else ''}"
-        f"{', or spend a delta, whose noise grows with the root of their number only' if budget.delta == 0 else ''}"
+        f"the noise outweighs what so many {units} can tell, so expect little more than chance, unless classes lie far "
+        "apart, columns repeat one another or most entries are 0. Raise epsilon beyond "
+        f"{_epsilon(budget, product / n):.2g}, fit more than {product / strength_of(budget):.0f} {units}, or use fewer "
+        f"{fields}{fewer}{pure}"
     )
 
 
-def _enough(budget: Budget, times: float) -> float:
-    """Return the epsilon at which a fit is so many times less noisy."""
+def _epsilon(budget: Budget, needed: float) -> float:
+    """Return the epsilon of a budget of this strength."""
     if budget.delta == 0:
-        return budget.epsilon * times
+        return needed
     if isinstance(budget.currency, GaussianDP):
-        return budget.currency.epsilon(budget.limit * times**2, budget.delta)
-    rho = budget.currency.rho(budget.limit)
-    rho = conversions.zcdp_rho(budget.epsilon, budget.delta) if rho is None else rho
-    return conversions.zcdp_epsilon(budget.delta, rho * times**2)
+        return budget.currency.epsilon(needed**2, budget.delta)
+    return conversions.zcdp_epsilon(budget.delta, needed**2 / 2)
