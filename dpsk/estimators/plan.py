@@ -134,7 +134,7 @@ def strength_of(budget: Budget) -> float:
 
 
 def hopeful_product(budget: Budget, facts: Facts, *, intercept: bool, adjacency: str) -> float:
-    """Return from which product of rows and strength on a fit finds more than chance, whatever the data are like.
+    """Return from which product of rows and strength on fits of most data find more than chance.
 
     ``noise`` is the norm of the noise in the gradient of one class's weights, in gradients of typical rows, if a budget
     of strength 1 buys one sum. The rows of a class have to outweigh it, and with K classes they are about one in K: so
