@@ -50,8 +50,8 @@ def told(model, facts):
 
 def needed(model, facts):
     """Return how many rows a fit needs by the rule."""
-    budget = plan_of(model, facts).budget
-    return hopeful_product(budget, facts, intercept=True, adjacency=model.adjacency) / strength_of(budget)
+    plan = plan_of(model, facts)
+    return hopeful_product(plan, facts, model.adjacency) / strength_of(plan.budget)
 
 
 def said(model, *data):

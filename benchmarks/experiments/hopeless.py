@@ -189,8 +189,8 @@ def fit_of(row: Row) -> Fit:
     majority, private, exact = (float(row[name]) for name in ("majority", "private", "exact"))
     model = model_of(row["estimator"], float(row["epsilon"]))
     facts = Facts(int(row["rows"]), int(row["columns"]), int(row["classes"]))
-    budget = plan_of(model, facts).budget
-    product = hopeful_product(budget, facts, intercept=True, adjacency="zero-out")
+    plan = plan_of(model, facts)
+    budget, product = plan.budget, hopeful_product(plan, facts, "zero-out")
     weights = (facts.n_features + 1) * (facts.n_scores or 1)
     plain = PLAIN * (weights if budget.delta == 0 else math.sqrt(weights))
     reached = facts.n_rows * strength_of(budget)

@@ -118,7 +118,7 @@ def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = No
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
-    product = hopeful_product(budget, facts, intercept=bool(plan.encoding.fit_intercept), adjacency=adjacency)
+    product = hopeful_product(plan, facts, adjacency)
     if n * strength_of(budget) < product:
         yield _hopeless(budget, facts, product)
 
@@ -133,7 +133,7 @@ def strength_of(budget: Budget) -> float:
     return math.sqrt(2 * rho)
 
 
-def hopeful_product(budget: Budget, facts: Facts, *, intercept: bool, adjacency: str) -> float:
+def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
     """Return from which product of rows and strength on fits of most data find more than chance.
 
     ``noise`` is the norm of the noise in the gradient of one class's weights, in gradients of typical rows, if a budget
@@ -142,11 +142,12 @@ def hopeful_product(budget: Budget, facts: Facts, *, intercept: bool, adjacency:
     constants told fits on made data with and without hope apart (benchmarks/results/hopeless.md). A field of a raw
     table counts as one column, because it is unknown beforehand how many features it becomes.
     """
-    columns, scores = facts.n_features + intercept, facts.n_scores or 1
+    columns, scores = facts.n_features + bool(plan.encoding.fit_intercept), facts.n_scores or 1
+    pure = plan.budget is not None and plan.budget.delta == 0
     # the norm of pure noise grows with the number of all weights, not with its root
-    noise = columns * math.sqrt(scores) if budget.delta == 0 else math.sqrt(columns)
+    noise = columns * math.sqrt(scores) if pure else math.sqrt(columns)
     often = (ONCE + EACH * facts.n_classes) * max(1.0, columns / WIDE) ** 0.25
-    return Adjacency(adjacency).parts * noise * often
+    return Adjacency(adjacency).parts * noise * often * plan.solver.demand
 
 
 def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
