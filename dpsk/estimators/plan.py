@@ -146,7 +146,7 @@ def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
     pure = plan.budget is not None and plan.budget.delta == 0
     # the norm of pure noise grows with the number of all weights, not with its root
     noise = columns * math.sqrt(scores) if pure else math.sqrt(columns)
-    often = (ONCE + EACH * facts.n_classes) * max(1.0, columns / WIDE) ** 0.25
+    often = (ONCE + EACH * facts.n_classes) * math.sqrt(math.sqrt(max(1.0, columns / WIDE)))
     return Adjacency(adjacency).parts * noise * often * plan.solver.demand
 
 
