@@ -19,14 +19,14 @@ from dpsk.audits import Claim
 from dpsk.audits.coins import Coin
 from dpsk.audits.compare_models import compare_models
 from dpsk.audits.neighbouring import Data, Pair, made_data
-from dpsk.data import ArrayRows, Compact, Door, Facts, PrivateData, Query, RowMap
+from dpsk.data import ArrayRows, Compact, Door, Facts, PrivateData, Query, RowMap, Schema
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
 from dpsk.data.persons import Persons
 from dpsk.encodings import LinearEncoding, standardization
 from dpsk.estimators import LossNamed, NumericClassifier, Plan, l2_of, plan_of, with_parameters_of
 from dpsk.estimators.default_classifiers import PRECISE
-from dpsk.estimators.plan import EACH, ONCE, WIDE, hopeful_product, strength_of
+from dpsk.estimators.plan import EACH, FIELD, ONCE, WIDE, hopeful_product, strength_of
 from dpsk.evaluation import BinaryEvaluation, Estimate, MulticlassEvaluation, PrivateEvaluation
 from dpsk.evaluation.opinions import ABOVE_ZERO, Asked, Opinions, opinions
 from dpsk.evaluation.release import Released, Releases

@@ -19,6 +19,7 @@ Part = TypeVar("Part")
 
 # How often the rows must outweigh the noise: once and for all, for each class, and from how many columns on more often.
 ONCE, EACH, WIDE = 4.0, 2.0, 1000  # benchmarks/results/hopeless.md
+FIELD = 20  # columns that a field of a raw table counts as, before it is known how many features it becomes
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,10 @@ def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
     ``noise`` is the norm of the noise in the gradient of one class's weights, in gradients of typical rows, if a budget
     of strength 1 buys one sum. The rows of a class have to outweigh it, and with K classes they are about one in K: so
     what is needed grows with K. Where columns are very many, each tells little beside the noise in its own weight. The
-    constants told fits on made data with and without hope apart (benchmarks/results/hopeless.md). A field of a raw
-    table counts as one column, because it is unknown beforehand how many features it becomes.
+    constants told fits on made data with and without hope apart (benchmarks/results/hopeless.md).
     """
-    columns, scores = facts.n_features + bool(plan.encoding.fit_intercept), facts.n_scores or 1
+    columns = facts.n_features * (1 if facts.schema is None else FIELD) + bool(plan.encoding.fit_intercept)
+    scores = facts.n_scores or 1
     pure = plan.budget is not None and plan.budget.delta == 0
     # the norm of pure noise grows with the number of all weights, not with its root
     noise = columns * math.sqrt(scores) if pure else math.sqrt(columns)
