@@ -47,12 +47,18 @@ class Sum:
     def _curvatures(self, w, damping):
         return np.maximum(self.curve(self.rows @ w * self.sizes), damping * self.bound) * self.sizes**2
 
-    def hessians(self, w, damping):
-        return np.stack([(self.rows.T * c) @ self.rows for c in self._curvatures(w, damping).T])
+    def hessians(self, w, damping, which):
+        return np.stack([(self.rows.T * c) @ self.rows for c in self._curvatures(w, damping).T[which]])
 
     def products(self, w, damping):
         weights = self._curvatures(w, damping)
         return lambda step: self.rows.T @ (weights * (self.rows @ step)) + self.convexity * step
+
+    def common(self):
+        return newton.Common(self.rows.T @ self.rows)
+
+    def curvatures(self, w, damping):
+        return self._curvatures(w, damping).mean(axis=0)
 
 
 class Noisy(Sum):
@@ -108,7 +114,7 @@ def test_the_answer_is_the_minimum():
     objectives = Sum("quadratic")
     expected = [
         np.linalg.solve(h + 0.5 * np.eye(P), -objectives.line[:, k])
-        for k, h in enumerate(objectives.hessians(np.zeros((P, K)), np.zeros(K)))
+        for k, h in enumerate(objectives.hessians(np.zeros((P, K)), np.zeros(K), np.arange(K)))
     ]
     np.testing.assert_allclose(solve(objectives), np.transpose(expected), atol=TOLERANCE / 0.5, rtol=0)
 
@@ -177,8 +183,8 @@ def test_useless_hessians_lead_to_the_fallback(bad, shape):
     class Bad(Sum):
         rng = np.random.default_rng(7)
 
-        def hessians(self, w, damping):
-            return BAD_HESSIANS[bad](super().hessians(w, damping), self.rng)
+        def hessians(self, w, damping, which):
+            return BAD_HESSIANS[bad](super().hessians(w, damping, which), self.rng)
 
     objectives = Bad(shape)
     assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()

@@ -160,7 +160,7 @@ class _AttackedOverRows(SumOverRows):
     def common(self) -> None:
         """Return nothing: the attack bends every problem in its own way."""
 
-    def hessians(self, w: Floats, damping: Floats, which: Integers) -> Floats:
+    def hessians(self, w: Floats, damping: Floats, which: Integers | None = None) -> Floats:
         """Return the second derivatives, where the margin's gradient is y x - r s with s = grad N:
 
             sum_i phi_i'' (y x_i - r s)(y x_i - r s)^T + r sum_i |phi_i'| (second derivative of N),
@@ -172,6 +172,7 @@ class _AttackedOverRows(SumOverRows):
         second, parts = super().hessians(w, damping, which), two_parts(w)
         line, at = self._line(*parts), parts[0] + parts[1]
         outward = what.norms(at)[1].T
+        which = np.arange(len(outward)) if which is None else which
         largest = max(what.one.smoothness * what.longest / what.clip, 1.0)
 
         def curvatures(chunk: Chunk) -> Iterator[Floats]:

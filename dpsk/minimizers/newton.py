@@ -50,9 +50,9 @@ class Objectives(Protocol):
     def gradient(self, w: Floats) -> Floats:
         """Return the gradients at the columns of ``w``, nearly: the error must be small beside the tolerance."""
 
-    def hessians(self, w: Floats, damping: Floats, which: Integers) -> Floats:
-        """Return approximate Hessians of some objectives: shape (len(which), p, p). Curvatures below ``damping`` times
-        their bound count as that much, because gradients further away are flatter than they seem.
+    def hessians(self, w: Floats, damping: Floats, which: Integers | None = None) -> Floats:
+        """Return approximate Hessians of some objectives, or of all: shape (len(which), p, p). Curvatures below
+        ``damping`` times their bound count as that much, because gradients further away are flatter than they seem.
         """
 
     def products(self, w: Floats, damping: Floats) -> Callable[[Floats], Floats]:
@@ -163,18 +163,17 @@ class _CommonSystem(_System):
     def renew(self, w: Floats, damping: Floats, new: Flags, *, exact: bool) -> None:
         self._at, self._exact = (w, damping), exact
         self._multiples = self._objectives.curvatures(w, damping)
-        self._multiply = self._objectives.products(w, damping)
 
     def __call__(self, gradient: Floats) -> Floats:
-        assert self._multiply is not None
+        multiply = self._objectives.products(*self._at)
         patience = math.inf if self._exact else self._n_columns / _COLUMNS_A_PRODUCT
-        solution, left = _conjugate_gradients(self._multiply, self._rounded, gradient, patience)
+        solution, left = _conjugate_gradients(multiply, self._rounded, gradient, patience)
         if left.any():
             try:
                 self._factor(*self._at, left)
             except LinAlgError:
                 return solution
-            again = _conjugate_gradients(self._multiply, self._rounded, gradient * left, patience)[0]
+            again = _conjugate_gradients(multiply, self._rounded, gradient * left, patience)[0]
             solution = np.where(left, again, solution)
         return solution
 

@@ -255,8 +255,9 @@ class SumOverRows:
         limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))
         return as_floats(self._rows.total(kernel), self._rows) @ limb_units
 
-    def hessians(self, w: Floats, damping: Floats, which: Integers) -> Floats:
+    def hessians(self, w: Floats, damping: Floats, which: Integers | None = None) -> Floats:
         what, line = self._what, self._line(*two_parts(w))
+        which = np.arange(what.shape[1]) if which is None else which
 
         def curvatures(chunk: Chunk) -> Iterator[Floats]:
             each = zip(self._derivatives(chunk, line), damping * what.curvature, range(what.shape[1]), strict=True)
@@ -285,7 +286,8 @@ class SumOverRows:
             return np.stack([whole_parts(value, chunk.weights) for value in values], axis=-2)
 
         whole, *traces = total_of(self._rows.total(kernel), self._rows)
-        return what.bend * np.array(traces) / max(whole, 1e-300)
+        curvatures: Floats = what.bend * np.array(traces) / max(whole, 1e-300)
+        return curvatures
 
     def _second(self, curvatures: Callable[[Chunk], Iterator[Floats]], n_sums: int) -> Floats:
         """Return the sums of curvatures, at most ``bend``, times the products of rows with themselves."""
@@ -328,16 +330,17 @@ class SumOverRows:
                 along = _columns(chunk.products_along(line)[1])
                 limit = 2.0**UNIT_BITS / chunk.norm
                 each = 1.0 if chunk.weights is None else chunk.weights / ONE
-                residuals = np.empty((len(chunk), what.shape[1]), order="F")
+                limbs = np.empty((len(chunk), 2 * what.shape[1]), order="F")
+                coarse, fine = np.hsplit(limbs, 2)
                 for k, (_, curvatures) in enumerate(self._derivatives(chunk, line, at=0.0)):
                     weights = curvatures(damping[k] * what.curvature) * size**2 / spacing[k]
-                    residuals[:, k] = np.clip(weights * along[:, k], -limit, limit) * each
-                coarse = np.rint(residuals)
-                fine = np.rint((residuals - coarse) * 2.0**UNIT_BITS)
-                return np.stack([chunk.total(coarse), chunk.total(fine)])
+                    residuals = np.clip(weights * along[:, k], -limit, limit) * each
+                    np.rint(residuals, out=coarse[:, k])
+                    np.rint((residuals - coarse[:, k]) * 2.0**UNIT_BITS, out=fine[:, k])
+                return chunk.total(limbs)
 
-            coarse, fine = self._rows.total(kernel).astype(np.float64) * (spacing * 2.0**-UNIT_BITS)
-            sums = coarse + fine * 2.0**-UNIT_BITS
+            coarse, fine = np.hsplit(self._rows.total(kernel).astype(np.float64), 2)
+            sums = (coarse + fine * 2.0**-UNIT_BITS) * (spacing * 2.0**-UNIT_BITS)
             product: Floats = sums + self.convexity * step
             return product
 
