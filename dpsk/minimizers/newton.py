@@ -18,7 +18,7 @@ _LARGEST_HESSIAN = 1000  # columns beyond which products with the Hessian replac
 _ACCURACY = 0.05  # of systems that are solved by conjugate gradients
 # From so many columns on, and a part of these more for few objectives, products with Hessians and one common matrix
 # cost less than a Hessian for each (benchmarks/results/speed.md)
-_COMMON, _COMMON_ALONE = 100, 200
+_COMMON, _COMMON_ALONE = 50, 50
 _PRODUCTS = 8  # at least, before an objective gets a Hessian of its own after all,
 _COLUMNS_A_PRODUCT = 40  # and as many as that Hessian costs: columns over this, times the objectives that wait
 
