@@ -339,7 +339,8 @@ class SumOverRows:
                     np.rint((residuals - coarse[:, k]) * 2.0**UNIT_BITS, out=fine[:, k])
                 return chunk.total(limbs)
 
-            coarse, fine = np.hsplit(self._rows.total(kernel).astype(np.float64), 2)
+            total = np.array(self._rows.total(kernel), dtype=np.float64, order="C")  # sums over it keep their order
+            coarse, fine = np.hsplit(total, 2)
             sums = (coarse + fine * 2.0**-UNIT_BITS) * (spacing * 2.0**-UNIT_BITS)
             product: Floats = sums + self.convexity * step
             return product
