@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -186,9 +187,10 @@ class _CommonSystem(_System):
 def _system(objectives: Objectives, n_columns: int, n_objectives: int) -> _System:
     """Return what solves for steps at the least cost, as public facts tell."""
     if _COMMON + _COMMON_ALONE / n_objectives <= n_columns <= _LARGEST_HESSIAN:
-        common = objectives.common()
-        if common is not None:
-            return _CommonSystem(objectives, common, n_columns, n_objectives)
+        with suppress(LinAlgError):  # no eigenvectors
+            common = objectives.common()
+            if common is not None:
+                return _CommonSystem(objectives, common, n_columns, n_objectives)
     return _System(objectives, n_columns, n_objectives)
 
 
