@@ -49,7 +49,7 @@ from dpsk.mechanisms import (
 )
 from dpsk.mechanisms.additive import noise_scale
 from dpsk.mechanisms.samplers import discrete_laplace, rounded_gaussian
-from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
+from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space

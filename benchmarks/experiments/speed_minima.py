@@ -21,7 +21,7 @@ from dpsk import (
 from ..datasets import bounds_of
 from ..experiment import write
 from ..folds import cached
-from ..inside import counted_passes
+from ..inside import counted_passes, newton, with_constants
 from ..table import Table
 from ..timing import in_turn, seconds
 
@@ -59,11 +59,15 @@ WITH_CLASSES = {
 
 
 def with_classes(folder: Path | None, data: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return 60,000 images, or rows of length 1 with noisy labels whose columns differ in size."""
+    """Return 60,000 images, or planted rows."""
     if data in IMAGES:
         X, y = cached(data, folder)
         return X[:60_000], y[:60_000]
-    n, d, k = PLANTED[CLASSES.index(data) - len(IMAGES)]
+    return planted(*PLANTED[CLASSES.index(data) - len(IMAGES)])
+
+
+def planted(n: int, d: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows of length 1 with noisy labels, whose columns differ in size."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d)) / np.sqrt(1 + np.arange(d) / 5)
     X /= np.linalg.norm(X, axis=1)[:, None]
@@ -86,6 +90,27 @@ def measure_classes(folder: Path | None, data: str) -> list[str]:
     return [f"{X.shape[0]:,} x {X.shape[1]}", str(len(np.unique(y))), *(f"{t:.2f}" for t in took), *counts]
 
 
+def measure_ways(folder: Path | None, n_classes: int, columns: int) -> list[str]:
+    """Return for each model the seconds with a Hessian for each class, and the ratio of products to these."""
+    X, y = planted(10_000, columns, n_classes)
+    cells = []
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name in WAYS_OF:
+            fits = [
+                lambda model=WITH_CLASSES[name], least=least: _fit_from(least, clone(model), X, y)
+                for least in (X.shape[1] + 2, 0)  # columns from which products are used
+            ]
+            times = in_turn(fits, 3, time.process_time)
+            cells += [f"{np.median(times[:, 0]):.3f}", f"{np.median(times[:, 1] / times[:, 0]):.2f}"]
+    return cells
+
+
+def _fit_from(least: int, model, X, y) -> None:
+    with with_constants([newton], {"_COMMON": least, "_COMMON_ALONE": 0}):
+        model.fit(X, y)
+
+
 TABLE = Table("speed_minima", ("data",), ("rows x columns", "scikit-learn, s", *MODELS), measure)
 PASSES = ("gradients", "products", "Hessians")
 OF_CLASSES = Table(
@@ -95,10 +120,22 @@ OF_CLASSES = Table(
     measure_classes,
 )
 
+WAYS_OF = tuple(name for name in WITH_CLASSES if name != "the same, delta 0")
+WAYS = Table(
+    "speed_minima_ways",
+    ("classes", "columns"),
+    tuple(column for name in WAYS_OF for column in (f"{name}, s", f"{name}, ratio")),
+    measure_ways,
+)
+SHAPES = tuple(
+    (k, d) for k, widths in ((2, (50, 100, 200, 400)), (3, (50, 100, 200)), (10, (25, 50, 100, 200))) for d in widths
+)
+
 
 def needs(repeats: None) -> list[tuple[Table, list[tuple]]]:
-    return [(TABLE, [(data,) for data in DATA]), (OF_CLASSES, [(data,) for data in CLASSES])]
+    return [(TABLE, [(data,) for data in DATA]), (OF_CLASSES, [(data,) for data in CLASSES]), (WAYS, list(SHAPES))]
 
 
 def report() -> None:
-    write("speed_minima", table=TABLE.rows().markdown(), classes=OF_CLASSES.rows().markdown())
+    tables = {"table": TABLE, "classes": OF_CLASSES, "ways": WAYS}
+    write("speed_minima", **{name: table.rows().markdown() for name, table in tables.items()})

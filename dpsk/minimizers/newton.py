@@ -17,8 +17,8 @@ _SHORTENINGS = 20
 _STALE, _STALE_OF_MANY, _MANY = 0.15, 0.5, 200
 _LARGEST_HESSIAN = 1000  # columns beyond which products with the Hessian replace it
 _ACCURACY = 0.05  # of systems that are solved by conjugate gradients
-# From so many columns on, and a part of these more for few objectives, products with Hessians and one common matrix
-# cost less than a Hessian for each (benchmarks/results/speed.md)
+# From so many columns on, and so many more over the number of objectives, products with Hessians and one common matrix
+# take less time than a Hessian for each (benchmarks/results/speed_minima.md)
 _COMMON, _COMMON_ALONE = 50, 50
 _PRODUCTS = 8  # at least, before an objective gets a Hessian of its own after all,
 _COLUMNS_A_PRODUCT = 40  # and as many as that Hessian costs: columns over this, times the objectives that wait

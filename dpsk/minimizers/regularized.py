@@ -190,7 +190,7 @@ class SumOverRows:
         self._shared: list[Common] = []  # by all sums of the same rows
 
     def sharing(self, other: SumOverRows) -> Self:
-        """Return this sum, which uses what another one finds of the same rows, and the other way round."""
+        """Return this sum. What is found of rows for one sum also serves the other, of the same rows, as short."""
         self._shared = other._shared
         return self
 
