@@ -47,7 +47,7 @@ def measure(folder: Path | None, data: str) -> list[str]:
     return [f"{X.shape[0]:,} x {X.shape[1]}", f"{seconds[0]:.3f}", *cells]
 
 
-IMAGES = ("mnist", "fashion_mnist")
+IMAGES = ("mnist",)
 PLANTED = tuple((20_000, d, k) for d, k in ((20, 10), (50, 10), (100, 10), (200, 3), (200, 10), (200, 30), (800, 10)))
 CLASSES = (*IMAGES, *(f"planted, {n:,} x {d}, {k} classes" for n, d, k in PLANTED))
 WITH_CLASSES = {
