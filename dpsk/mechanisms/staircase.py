@@ -72,34 +72,35 @@ _FIRST_OF_TAIL = PLACES - 2
 
 # What turns a word, place and digits, into the point, step and digits.
 _TO_POINT = (_STEP - np.arange(PLACES)).astype(np.uint64) << np.uint64(_WORD_DIGITS)
+_LEVEL.flags.writeable = _TO_POINT.flags.writeable = False
 
 
 class _Point:
     """A real number x, known <= 2**length x < known + 1, whose further digits are read as they are needed."""
 
     def __init__(self, known: int, length: int, bits: Bits) -> None:
-        self._known, self._length, self._bits = known, length, bits
+        self._known, self.length, self._bits = known, length, bits
 
     def _read(self, length: int) -> None:
-        while self._length < length:
+        while self.length < length:
             self._known = self._known << 64 | int.from_bytes(self._bits.take(8), "little")
-            self._length += 64
+            self.length += 64
 
     def exponent(self, digits: int) -> tuple[Fraction, Fraction]:
         """Return brackets of x**2/2. No number and its successor lie on two sides of zero."""
         self._read(digits)
-        ends = (Fraction(k * k, 2 ** (2 * self._length + 1)) for k in (self._known, self._known + 1))
+        ends = (Fraction(k * k, 2 ** (2 * self.length + 1)) for k in (self._known, self._known + 1))
         low, high = sorted(ends)
         return low, high
 
     def nearest(self, sigma: int) -> int:
         """Return sigma*x, rounded to the nearest integer."""
         while True:
-            half = 1 << self._length - 1
-            low = (sigma * self._known + half) >> self._length
-            if low == (sigma * (self._known + 1) + half - 1) >> self._length:
+            half = 1 << self.length - 1
+            low = (sigma * self._known + half) >> self.length
+            if low == (sigma * (self._known + 1) + half - 1) >> self.length:
                 return low
-            self._read(self._length + 64)
+            self._read(self.length + 64)
 
 
 def rounded_gaussian(sigma: int, n: int, bits: Bits) -> Integers:
@@ -124,7 +125,7 @@ def _propose(sigma: int, n: int, bits: Bits) -> Integers:
     x[tested], kept = _below_the_curve(x[tested], place[tested], points, bits)
     found = _nearest(sigma, x, bits)
     for i, point in points.items():
-        if kept[i]:
+        if kept[i] and point.length > _DIGITS:
             found[tested[i]] = point.nearest(sigma)
     return np.delete(found, tested[~kept])
 
@@ -134,7 +135,7 @@ def _below_the_curve(
 ) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the points, those in the tail drawn anew, and which of them are below the curve.
 
-    A point whose coin needed further digits is left in ``points``: its product has to be rounded with the same digits.
+    Points whose coin needed exact arithmetic are left in ``points``: their products are rounded with the same digits.
     """
     height = np.full(len(x), float(HEIGHT))
     for i in np.flatnonzero(place >= _FIRST_OF_TAIL):
@@ -155,10 +156,10 @@ def _in_the_tail(x: int, bits: Bits) -> tuple[int, float]:
     of the place are its first digits there.
     """
     word = int.from_bytes(bits.take(8), "little")
-    further, word, g = word & (PER_UNIT - 1), word >> 6, 0
-    while word == 0:
-        word, g = int.from_bytes(bits.take(8), "little"), g + 64
-    g += (word & -word).bit_length() - 1
+    further, fair, g, length = word & (PER_UNIT - 1), word >> 6, 0, 58
+    while fair == 0:
+        fair, g, length = int.from_bytes(bits.take(8), "little"), g + length, 64
+    g += (fair & -fair).bit_length() - 1
     digits = (x & (2**_WORD_DIGITS - 1)) * PER_UNIT + further
     point = ((STEPS + PER_UNIT * g) << _WORD_DIGITS) + digits
     return (point if x >= 0 else ~point), float(HEIGHT * PER_UNIT * 2 ** (g + 1))
