@@ -310,7 +310,7 @@ def same_law(one, other):
 @pytest.mark.slow
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_the_law_is_that_of_another_construction(sigma):
-    """Two-sample chi-square, error 1e-9; with 1.5 % more spread it would not pass."""
+    """Two-sample chi-square, error 1e-9; with 3 % more spread it would not pass."""
     n = 300_000
     one, other = rounded_gaussian(sigma, n, SeededBits(6)), by_rejection(sigma, n, SeededBits(7))
     assert same_law(one, other) > ERROR

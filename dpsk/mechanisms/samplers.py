@@ -26,8 +26,8 @@ Refine: TypeAlias = Callable[[int], tuple[Fraction, Fraction]]
 MAX_SCALE = 2**56
 """Largest scale of the noise, in grid units: its tails then still fit into 64-bit integers."""
 
-# Rounding of the exponent (a few units in 2^-53, times x*exp(-x) < 1/2), of exp (at most 4 units) and the bits of the
-# uniform number not drawn yet together stay below 2^-49; the band is 32 times wider.
+# Rounding of the exponent (a few units in 2^-53, times x*exp(-x) < 1/2), of exp (at most 4 units), of level and height,
+# and the bits of the uniform number not drawn yet together stay below 2^-48; the band is 16 times wider.
 _BAND = 2.0**-44
 
 

@@ -3,7 +3,7 @@
 A point is drawn uniformly below a staircase of integers that covers the curve, and is kept if it lies below the curve.
 A table that is the same for every sigma names the step. Nearly all points lie so far below the curve that nothing has
 to be compared. For the others a coin decides, which is exact. The binary digits of the point are read as they are
-needed, so the product with sigma is rounded as the real number would be. Proof: docs/guarantees.md, 4.1 and 4.2.
+needed, so the product with sigma is rounded as the real number would be. Proof: docs/guarantees.md, 4.14.
 """
 
 from fractions import Fraction
