@@ -168,6 +168,25 @@ def test_a_coin_of_a_taller_curve_is_decided_by_further_bits(exponent, level, he
             assert bool(heads) == (uniform < p)
 
 
+@pytest.mark.parametrize(("level", "height"), [(0, 1), (150, 200)])
+def test_wide_brackets_of_an_exponent_decide_nothing_too_early(level, height):
+    """Brackets that close slowly: coins between what both ends say wait for further digits."""
+    exponent = Fraction(1, 7)
+    with mpmath.workprec(600):
+        p = height * exp_minus(exponent) - level
+        for width, shift in itertools.product((12, 20), (-(2**22), -(2**15), -3000, -1, 0, 1, 3000, 2**15, 2**22)):
+            start = int(mpmath.floor(p * 2**53)) + shift
+            for low, high in ((0, 1), (1, 0), (1, 1)):
+
+                def refine(length, low=low, high=high, width=width):
+                    return exponent - Fraction(low, 2 ** (length - width)), exponent + Fraction(
+                        high, 2 ** (length - width)
+                    )
+
+                heads = exact._decide(level * 2**53 + start, height, refine, Scripted([0] * 9))
+                assert heads == (start < p * 2**53)
+
+
 @pytest.mark.parametrize("level_height", [(0, 1), (200, 200), (201, 200), (199, 200)])
 def test_levels_and_heights_are_rounded_by_far_less_than_the_band(level_height):
     """(level + U)/height as a float, for the first 53 digits of U, is within 2^-50 of both ends of U."""

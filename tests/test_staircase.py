@@ -264,6 +264,35 @@ def test_a_close_coin_reads_on_in_both_numbers():
     assert seen == {True, False}
 
 
+@pytest.mark.parametrize("ours", [0, WORD // 3, WORD - 2], ids=["low", "middle", "high"])
+def test_a_product_has_the_digits_that_its_coin_has_read(ours):
+    """The coin reads a word for itself, then one for the point. Words that come later change no digit of the point."""
+    rng, sigma, seen = np.random.default_rng(14), MAX_SCALE, 0
+    step, level, n_sure = places()
+    for place in rng.integers(n_sure, PLACES - 150, size=40).tolist():
+        digits = int(rng.integers(DIGITS))
+        known = int(step[place]) * DIGITS + digits
+        x = (known + Fraction(ours, WORD)) / UNIT
+        with mpmath.workprec(300):
+            start = int(mpmath.floor((curve(x) - int(level[place])) * 2**53))
+        if not 1000 < start < 2**53 - 1000:
+            continue
+        script = [place << 49 | digits, start << 11, 0, ours, *[WORD // 7] * 10]
+
+        class Script:
+            def take(self, n_bytes, script=script):
+                assert n_bytes % 8 == 0
+                return b"".join(script.pop(0).to_bytes(8, "little") for _ in range(n_bytes // 8))
+
+        found = staircase._propose(sigma, 1, Script())
+        if found.size:
+            first, last = (sigma * (x + Fraction(end, UNIT * WORD)) + Fraction(1, 2) for end in (0, 1))
+            assert math.floor(first) <= found[0] <= math.floor(last)
+            assert last - first < Fraction(1, 2**60)
+            seen += 1
+    assert seen > 10
+
+
 @pytest.mark.parametrize("sigma", [1, 2, 3, 255, 2**27, 2**28 - 1, 2**28, 2**40 + 7, 2**45, 2**55 + 1, MAX_SCALE])
 def test_products_are_rounded_as_all_digits_would_be(monkeypatch, sigma):
     """Points at and beside the places where rounding changes, with further digits that decide, and any others."""
