@@ -77,7 +77,7 @@ def curve(x):
 
 def test_no_step_is_above_or_below_the_curve_where_it_must_not_be():
     """Each height is the integer that exact arithmetic finds, with a margin that no error of a float reaches."""
-    below, above = staircase.staircase()
+    below, above = staircase.heights()
     with mpmath.workprec(300):
         for c in range(STEPS):
             highest, lowest = curve(Fraction(c, PER_UNIT)), curve(Fraction(c + 1, PER_UNIT))
@@ -92,7 +92,7 @@ def test_no_step_is_above_or_below_the_curve_where_it_must_not_be():
 
 def test_every_level_of_a_step_has_one_place_for_each_sign():
     """So the places are the staircase: all levels below its height once, and those below the curve come first."""
-    below, above = staircase.staircase()
+    below, above = staircase.heights()
     step, level, n_sure = places()
     assert len(step) == len(level) == PLACES
     used = level <= HEIGHT

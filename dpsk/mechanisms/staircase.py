@@ -39,7 +39,7 @@ _ACCEPTED = 0.979  # share of points that are kept: 2 * HEIGHT * PER_UNIT * sqrt
 _SPREAD = 0.3  # as many points more as two standard deviations of how many are kept
 
 
-def staircase() -> tuple[Integers, Integers]:
+def heights() -> tuple[Integers, Integers]:
     """Return two heights for each step: the curve over the step lies nowhere below the first or above the second."""
     left = np.arange(STEPS) / PER_UNIT
     right = np.arange(1, STEPS + 1) / PER_UNIT
@@ -55,7 +55,7 @@ def places() -> tuple[Integers, Integers, int]:
     step c is called -c - 1. Those that lie below the curve come first, the tail is last. Places that are left over get
     a level above the curve, so nothing is kept there.
     """
-    below, above = staircase()
+    below, above = heights()
     step = np.repeat(np.arange(STEPS), above)
     level = np.concatenate([np.arange(m) for m in above])
     tested = level >= below[step]
