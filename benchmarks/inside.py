@@ -49,7 +49,8 @@ from dpsk.mechanisms import (
     spherical,
 )
 from dpsk.mechanisms.additive import noise_scale
-from dpsk.mechanisms.samplers import discrete_laplace, rounded_gaussian
+from dpsk.mechanisms.samplers import discrete_laplace
+from dpsk.mechanisms.staircase import rounded_gaussian
 from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial

@@ -13,7 +13,8 @@ from ..losses import Loss
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.randomness import Bits
-from ..mechanisms.samplers import Floats, Integers, rounded_gaussian
+from ..mechanisms.samplers import Floats, Integers
+from ..mechanisms.staircase import rounded_gaussian
 from ..privacy.neighbours import Adjacency
 from ..privacy.perturbation import PerturbedMinimaCost
 from .descent import METHODS, minima
