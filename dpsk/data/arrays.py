@@ -26,6 +26,8 @@ _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared nor
 _BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
 _BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
 _CHUNK_ENTRIES = 2**20  # about as many stay in a larger cache from one product to the next
+_NARROW_ROWS, _NARROW_ENTRIES = MOST_ROWS, 2**19  # more rows of few columns: what is done per chunk takes as long then
+_COUNTED_ROWS, _COUNTED_ENTRIES = 128, 2**22  # of many columns, whose counts are as long as a hundred rows of them
 _FEWEST_ROWS = 1024  # of a chunk: fewer take longer to get at than to sum
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
 
@@ -200,7 +202,7 @@ class RawRows(ChunkRows):
         for block in blocks:
             X = block.matrix if isinstance(block, Compact) else block
             X = X.tocsr() if sp.issparse(X) else X
-            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
+            step = _counted_rows(X)
             for rows in _slices(X.shape[0], step):
                 there = slice(first + rows.start, first + rows.stop)
                 parts.append(_RawPart(X, rows, weights.of(there) if weights else None))
@@ -288,8 +290,12 @@ def _slices(n_rows: int, step: int) -> Iterator[slice]:
 
 def _chunk_rows(X: Matrix) -> int:
     """Return how many rows are summed at a time, so that dense rows and the results for each row stay in cache."""
-    rows = CENTRED_CHUNK_ROWS
-    while not sp.issparse(X) and rows > _FEWEST_ROWS and rows * X.shape[1] > _CHUNK_ENTRIES:
+    rows, n_columns = CENTRED_CHUNK_ROWS, X.shape[1]
+    if sp.issparse(X):
+        return rows
+    while rows < _NARROW_ROWS and 2 * rows * n_columns <= _NARROW_ENTRIES:
+        rows *= 2
+    while rows > _FEWEST_ROWS and rows * n_columns > _CHUNK_ENTRIES:
         rows //= 2
     return rows
 
@@ -297,6 +303,15 @@ def _chunk_rows(X: Matrix) -> int:
 def _few_rows(n_columns: int) -> int:
     """Return how many rows of so many columns are worked on at a time."""
     return max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // n_columns))
+
+
+def _counted_rows(X: Matrix) -> int:
+    """Return how many rows are counted at a time: so many that their entries outweigh the counts of each column."""
+    n, d = X.shape
+    if not sp.issparse(X):
+        return max(_few_rows(d), min(_COUNTED_ROWS, _CHUNK_ENTRIES // max(1, d)))
+    in_memory = _COUNTED_ENTRIES * n // max(1, X.nnz)
+    return max(_BLOCK_ROWS, min(d // 8, in_memory, MOST_ROWS))
 
 
 def _own_values(X: Matrix) -> Matrix:
