@@ -40,7 +40,7 @@ class ArrayRows(ChunkRows):
 
     The values of ``X`` are finite; all but those of a Compact are checked. ``y`` holds -1/+1, or class numbers
     0..n_classes-1. ``chunk_rows`` is the number of rows per chunk, at most ``CHUNK_ROWS``; None for as many as are
-    summed fastest (:func:`blocks_of`).
+    summed fastest.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ArrayRows(ChunkRows):
         _require_few_columns(n_features)
         mapped = isinstance(X, np.memmap)
         X = X if mapped else Compact.of(X).matrix
-        most = _chunk_rows(X) if chunk_rows is None else chunk_rows
+        most = _chunk_rows(X, how.n_classes) if chunk_rows is None else chunk_rows
         if mapped:
             most = min(most, _BLOCK_ROWS)
         elif how.grid is not None and sp.issparse(X):  # centring is subtracted after the product
@@ -280,7 +280,7 @@ class Compact:
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
     """Yield slices of rows that are worked on at a time."""
-    return _slices(X.shape[0], _chunk_rows(X))
+    return _slices(X.shape[0], min(_chunk_rows(X), CENTRED_CHUNK_ROWS))
 
 
 def _slices(n_rows: int, step: int) -> Iterator[slice]:
@@ -288,14 +288,14 @@ def _slices(n_rows: int, step: int) -> Iterator[slice]:
     return (slice(a, min(a + step, n_rows)) for a in range(0, n_rows, step))
 
 
-def _chunk_rows(X: Matrix) -> int:
+def _chunk_rows(X: Matrix, n_classes: int | None = None) -> int:
     """Return how many rows are summed at a time, so that dense rows and the results for each row stay in cache."""
     rows, n_columns = CENTRED_CHUNK_ROWS, X.shape[1]
-    if sp.issparse(X):
-        return rows
-    while rows < _NARROW_ROWS and 2 * rows * n_columns <= _NARROW_ENTRIES:
+    entries = 0 if sp.issparse(X) else n_columns
+    results = 2 * (n_classes or 1)
+    while entries and rows < _NARROW_ROWS and 2 * rows * max(entries, results) <= _NARROW_ENTRIES:
         rows *= 2
-    while rows > _FEWEST_ROWS and rows * n_columns > _CHUNK_ENTRIES:
+    while rows > _FEWEST_ROWS and rows * max(entries, results) > _CHUNK_ENTRIES:
         rows //= 2
     return rows
 

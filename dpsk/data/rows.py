@@ -84,7 +84,7 @@ class Memory:
 
 
 def _equal(a: Floats, b: Floats) -> bool:
-    """Return whether two arrays are equal. Different weights mostly differ in their last number, which is fast to see."""
+    """Return whether two arrays are equal. Different weights mostly differ in the last number, which is fast to see."""
     return a is b or (a.shape == b.shape and a.item(-1) == b.item(-1) and np.array_equal(a, b))
 
 
@@ -256,7 +256,11 @@ class Chunk:
             raise ValueError(f"weights have shape {w.shape}, but these data need {expected}")
         # columns first: the scores of one class lie side by side
         slopes = w if self.constant is None else w[:-1]
-        product: Floats = np.asfortranarray(self.units @ slopes)
+        product: Floats
+        if w.ndim == 1 or self.sparse:
+            product = np.asfortranarray(self.units @ slopes)
+        else:
+            product = (slopes.T @ self.transposed).T
         one, shift = self._one_constant, None if self.offset is None else -(self.offset @ slopes)
         if one is not None:
             shift = w[-1] * one if shift is None else shift + w[-1] * one
@@ -439,12 +443,12 @@ class ChunkRows(Rows):
     def rows_at(self, indices: Integers, n_units: int) -> ChunkRows:
         indices = np.sort(indices)
         parts: list[Any] = []
-        start = longest = 0
+        start, longest = 0, {True: 0, False: 0}  # sparse or not: fewer centred rows are added at a time where they are
         for part in self._parts():
             first, last = np.searchsorted(indices, [start, start + len(part)])
             if last > first or not parts:  # a part without rows still knows the shape of its sums
                 parts.append(part.take(indices[first:last] - start))
-            start, longest = start + len(part), max(longest, len(part))
+            start, longest[part.sparse] = start + len(part), max(longest[part.sparse], len(part))
         taken = list(_joined(parts, longest))
         return ChunkRows(lambda: taken, replace(self.public, n_rows=n_units))
 
@@ -478,14 +482,14 @@ def _sum(kernel: Kernel, parts: Iterable[Part], errors: Any = None) -> Integers:
     return total
 
 
-def _joined(parts: list[Any], longest: int) -> Iterator[Any]:
-    """Yield chunks of at most ``longest`` rows; short adjacent chunks of one kind are joined."""
+def _joined(parts: list[Any], longest: dict[bool, int]) -> Iterator[Any]:
+    """Yield chunks, sparse ones or others, of at most so many rows; short adjacent chunks of one kind are joined."""
     if len(parts) <= 8:
         yield from parts
         return
     group: list[Any] = []
     for part in parts:
-        if group and (part.sparse != group[0].sparse or sum(map(len, group)) + len(part) > longest):
+        if group and (part.sparse != group[0].sparse or sum(map(len, group)) + len(part) > longest[part.sparse]):
             yield type(part).joined(group)
             group = []
         group.append(part)
