@@ -1,4 +1,4 @@
-"""How long the untuned default, by gradient descent, takes on rows of many shapes, beside scikit-learn and its own bare products.
+"""How long the untuned default by gradient descent takes on rows of many shapes, beside scikit-learn and bare products.
 
 The three are measured in turn in one process with one BLAS thread, in seconds of processor time. The bare products are
 one X @ w and one X.T @ r for every gradient of the fit, with as many scores as the model has, in the storage that a fit
