@@ -307,10 +307,10 @@ def _few_rows(n_columns: int) -> int:
 
 def _counted_rows(X: Matrix) -> int:
     """Return how many rows are counted at a time: so many that their entries outweigh the counts of each column."""
-    n, d = X.shape
+    n, d = map(int, X.shape)
     if not sp.issparse(X):
         return max(_few_rows(d), min(_COUNTED_ROWS, _CHUNK_ENTRIES // max(1, d)))
-    in_memory = _COUNTED_ENTRIES * n // max(1, X.nnz)
+    in_memory = _COUNTED_ENTRIES * n // max(1, int(X.nnz))
     return max(_BLOCK_ROWS, min(d // 8, in_memory, MOST_ROWS))
 
 
