@@ -96,7 +96,8 @@ def _text(n: int, d: int, rng: np.random.Generator) -> sp.csr_matrix:
     words = rng.permutation(d)[rng.choice(d, size=n * WORDS, p=frequency / frequency.sum())]
     X = sp.coo_matrix((np.ones(n * WORDS), (np.repeat(np.arange(n), WORDS), words)), (n, d)).tocsr()
     X.data *= (np.log((1 + n) / (1 + np.bincount(X.indices, minlength=d))) + 1)[X.indices]
-    return sp.diags(1 / np.sqrt(X.multiply(X).sum(axis=1).A1)).tocsr() @ X
+    X.data /= np.sqrt(np.repeat(np.add.reduceat(X.data**2, X.indptr[:-1]), np.diff(X.indptr)))
+    return X
 
 
 def processor(work) -> float:

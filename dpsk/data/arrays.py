@@ -269,7 +269,7 @@ class Compact:
     def trusted(cls, X: Matrix) -> Compact:
         """Return rows that were checked already."""
         if sp.issparse(X):
-            return cls(X.tocsr())
+            return cls(_canonical(X))
         mostly_zeros = np.count_nonzero(X) < _SPARSE_DENSITY * X.size
         return cls(_compressed(X) if mostly_zeros else X)
 
@@ -333,6 +333,14 @@ def _sum_of_squares(steps: Floats) -> Floats:
         steps = steps.astype(np.int64)
     squares: Floats = np.einsum("ij,ij->i", steps, steps) * _GRID**2
     return squares
+
+
+def _canonical(X: Matrix) -> Matrix:
+    """Return a sparse matrix as CSR with one entry in each place, in order: else each pass would sort the entries."""
+    X = X if X.format == "csr" else one_per_place(X)
+    if X.has_canonical_format:
+        return X
+    return sp.vstack([one_per_place(X[rows]) for rows in _slices(X.shape[0], _BLOCK_ROWS)], format="csr")
 
 
 def _compressed(X: NDArray[Any]) -> Matrix:
