@@ -26,7 +26,8 @@ _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared nor
 _BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
 _BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
 _CHUNK_ENTRIES = 2**20  # about as many stay in a larger cache from one product to the next
-_NARROW_ROWS, _NARROW_ENTRIES = MOST_ROWS, 2**19  # more rows of few columns: what is done per chunk takes as long then
+_LONGEST: int = MOST_ROWS  # of a chunk or block, so that rows with weights can be added too
+_NARROW_ENTRIES = 2**19  # of longer chunks of few columns: what is done once per chunk takes as long there as sums
 _COUNTED_ROWS, _COUNTED_ENTRIES = 128, 2**22  # of many columns, whose counts are as long as a hundred rows of them
 _FEWEST_ROWS = 1024  # of a chunk: fewer take longer to get at than to sum
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
@@ -293,7 +294,7 @@ def _chunk_rows(X: Matrix, n_classes: int | None = None) -> int:
     rows, n_columns = CENTRED_CHUNK_ROWS, X.shape[1]
     entries = 0 if sp.issparse(X) else n_columns
     results = 2 * (n_classes or 1)
-    while entries and rows < _NARROW_ROWS and 2 * rows * max(entries, results) <= _NARROW_ENTRIES:
+    while entries and rows < _LONGEST and 2 * rows * max(entries, results) <= _NARROW_ENTRIES:
         rows *= 2
     while rows > _FEWEST_ROWS and rows * max(entries, results) > _CHUNK_ENTRIES:
         rows //= 2
@@ -311,7 +312,7 @@ def _counted_rows(X: Matrix) -> int:
     if not sp.issparse(X):
         return max(_few_rows(d), min(_COUNTED_ROWS, _CHUNK_ENTRIES // max(1, d)))
     in_memory = _COUNTED_ENTRIES * n // max(1, int(X.nnz))
-    return max(_BLOCK_ROWS, min(d // 8, in_memory, MOST_ROWS))
+    return max(_BLOCK_ROWS, min(d // 8, in_memory, _LONGEST))
 
 
 def _own_values(X: Matrix) -> Matrix:
