@@ -545,6 +545,7 @@ def test_an_empty_batch_releases_noise_for_every_other_query(tmp_path):
     for store in (np.asarray, sp.csr_matrix):
         data = make_data(rows=ArrayRows(store(X), np.ones(30), placed))
         assert_only_noise_leaves(data, Moments(4, clip=1.0), Gaussian(0.3), (8,))
+        assert_only_noise_leaves(data, Moments(4, clip=1.0, one_sign=True), Gaussian(0.3), (8,))
         raw = make_data(rows=RawRows(store(X)))
         bins = Magnitudes.n_bins, Positions.n_bins
         assert_only_noise_leaves(raw, RowNorms(), Gaussian(0.3), (len(RowNorms.norms),))

@@ -50,7 +50,10 @@ def example(n_classes=2, *, n=4_000, d=4, informative=True, seed=0):
 
 
 def costs(data):
-    return {release.label: release.count * release.cost for release in data.report().releases}
+    spent = {}
+    for release in data.report().releases:
+        spent[release.label] = spent.get(release.label, 0) + release.count * release.cost
+    return spent
 
 
 # ------------------------------------------------------------------------------------------ a part that is held back
@@ -131,8 +134,8 @@ def test_a_run_that_is_stopped_is_calibrated_where_it_stands(at, n_classes):
     result = run(Calibrated(GradientDescent(steps=20)), data, objective, lambda w: seen.append(w) or len(seen) == at)
     assert len(seen) == at
     assert "calibration" in result.diagnostics.attributes
-    known = {release.label: release.count for release in data.report().releases}
-    assert known["gradient"] == min(at, 20)
+    made = sum(release.count for release in data.report().releases if release.label == "gradient")
+    assert made == min(at, 20)
     if n_classes is None:  # the weights are those of the last iterate, but for the intercept
         np.testing.assert_array_equal(result.w[:-1], seen[-1][:-1])
     if n_classes is None and at < 21:  # which moved as far as the edges of the cells

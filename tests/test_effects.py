@@ -189,9 +189,10 @@ def test_a_fit_without_an_intercept_has_effects():
 
 
 @pytest.mark.parametrize("average", [0.5, 0.01, 1.0])
+@pytest.mark.parametrize("taper", [0.0, 0.9])
 @pytest.mark.parametrize("pull", [0.0, 0.003, 0.1, 1.5])
-def test_the_noise_of_a_descent_is_that_of_its_answers_to_each_gradient(average, pull):
-    """Against a descent on a parabola, run once for each gradient with noise 1 in that one."""
+def test_the_noise_of_a_descent_is_that_of_its_answers_to_each_gradient(average, pull, taper):
+    """Against a descent on a parabola, run once for each gradient with noise in that one, as its price tells."""
     steps, step_size, momentum, deviation = 40, 0.5, 0.8, 0.3
     squares = 0.0
     for noisy in range(steps):
@@ -202,9 +203,11 @@ def test_the_noise_of_a_descent_is_that_of_its_answers_to_each_gradient(average,
             velocity = momentum * velocity - step_size * gradient
             w = w + velocity
             tail.append(w)
-        squares += np.mean(tail[steps - int(np.ceil(average * steps)) :]) ** 2
+        late = int(np.ceil(average * steps))
+        passed = max(0, noisy - (steps - late)) * min(8, late) // late / min(8, late)  # in stages
+        squares += np.mean(tail[steps - late :]) ** 2 / (1 - taper * passed)
     noise = DescentNoise(
-        steps, step_size, momentum, average, deviation, 1.0, 2.0, pull / 4, Trace.of(steps, 0, (1,)), 0.7
+        steps, step_size, momentum, average, deviation, 1.0, 2.0, pull / 4, Trace.of(steps, 0, (1,)), 0.7, taper
     )
     assert noise.along(np.array([pull * 3 / 4]))[0] == pytest.approx(0.7 * np.sqrt(squares), rel=1e-12)
 

@@ -171,18 +171,21 @@ def test_moments_and_counts_add_no_more_than_is_promised():
     assert min(largest.values()) > 0.9
 
 
-@pytest.mark.parametrize("columns", ["none", "placed"])
 @each_store
-def test_squares_are_those_of_the_units_rounded_toward_zero(store, columns):
-    """Entry by entry, in fractions; and their norms are not rounded down."""
-    X = provoking(60, 3, np.random.default_rng(4))
-    X = np.clip(X, -1e3, 1e3)  # rows as they are have scales, and squares of these have to fit into integers
-    for chunk in chunks_of(store, X, np.ones(60), columns=COLUMNS[columns], fit_intercept=False):
-        squared, step = chunk.squared(), Fraction(1, 2**18)
-        units, found = exactly(chunk.dense(slice(None))), exactly(squared.dense(slice(None)))
-        exact = units**2 * exactly(chunk.scale)[:, None]
-        assert all(0 <= e - f < step for e, f in zip(exact.ravel(), found.ravel(), strict=True))
-        norms = zip((found**2).sum(axis=1), squared.norm, strict=True)
+def test_second_halves_of_moments_are_rounded_by_less_than_a_step(store):
+    """Entry by entry, in fractions, from squares that were rounded toward zero; and norms are not rounded down."""
+    X, step = np.clip(provoking(60, 3, np.random.default_rng(4)), -1e3, 1e3), Fraction(1, 2**18)
+    query = Moments(3, clip=1.0, one_sign=[True, False, True])
+    for chunk in chunks_of(store, X, np.ones(60), columns=COLUMNS["placed"], fit_intercept=False):
+        seconds, lengths = query._seconds(chunk.units)
+        units = exactly(chunk.dense(slice(None)))
+        found = exactly(seconds.toarray() if chunk.sparse else seconds)
+        exact = 2 * units**2
+        exact[:, ::2] = abs(units)[:, ::2] - exact[:, ::2]
+        errors = exact - found
+        errors[:, ::2] *= -1
+        assert all(0 <= error < step for error in errors.ravel())
+        norms = zip((found**2).sum(axis=1), lengths, strict=True)
         assert all(square <= Fraction(norm) ** 2 for square, norm in norms)
 
 

@@ -237,6 +237,7 @@ def test_moments_and_counts_are_exact():
         rows = Counted(make(X[:length], np.ones(length), columns=within, fit_intercept=False), kinds[:length])
         for clip in (1e-9, 1.0, 1e9):
             Moments(2, clip=clip).over(rows, SeededBits(0))
+            Moments(2, clip=clip, one_sign=True).over(rows, SeededBits(0))
         assert rows.heaviest >= 2**34  # a column of ends, and its square
         assert rows.heaviest * _MAX_ROWS < 2**63
     X, kinds = tiled([[1e300, -1e300], [1.0, 0.0], [1e-300, 1.0]], 20_000, 6)

@@ -1,4 +1,5 @@
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -6,7 +7,6 @@ import scipy.sparse as sp
 from row_changes import fractions
 
 from dpsk.data import ArrayRows, Columns, RowMap
-from dpsk.data.grid import UNIT_BITS
 from dpsk.mechanisms import Gaussian
 from dpsk.queries import Moments
 from dpsk.testing import check_mechanism, check_query
@@ -67,10 +67,25 @@ def anything(n, rng):
     return [heavy, signs, small, single, lambda n, rng: rng.normal(size=(n, D))][rng.integers(5)](n, rng)
 
 
+def categories(n, rng):
+    """Entries of 1 or -1 and 0, whose rows are as long with |x| - x^2 as without."""
+    return rng.choice([-1.0, 0.0, 1.0], (n, D))
+
+
+def thirds(n, rng):
+    """Entries where |x| - x^2 counts, with both signs, whatever signs were promised."""
+    return rng.choice([-0.7, -0.3, 0.3, 0.5], (n, D))
+
+
+ONE_SIGN = {"mixed": False, "one sign": True, "some of one sign": [True, False, True, False]}
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("one_sign", ONE_SIGN)
 @pytest.mark.parametrize("clip", [1e-9, 2.0**-20, 0.001, 0.07, 0.3, 1.0, 1.7, 2.5, math.sqrt(2 * D), 1e9])
-def test_sensitivity_is_kept(clip):
-    check_moments(Moments(D, clip=clip), anything, trials=150)
+def test_sensitivity_is_kept(clip, one_sign):
+    """Also by rows whose entries do not have the sign that was promised."""
+    check_moments(Moments(D, clip=clip, one_sign=ONE_SIGN[one_sign]), anything, trials=150)
 
 
 @pytest.mark.slow
@@ -82,16 +97,44 @@ def test_sensitivity_is_reached_by_a_leaving_row(clip):
     assert reached["zero-out", "l1"] > 1 - loss
 
 
+@pytest.mark.parametrize("one_sign", ["one sign", "some of one sign"])
+@pytest.mark.parametrize("clip", [0.001, 0.3, 1.0, 1.4, 2.0, 1e9])
+def test_the_worst_rows_reach_the_clip(clip, one_sign):
+    """Of every kind, adversarial ones included: more than .99 of it where a row can be so long, and never above."""
+    query = Moments(D, clip=clip, one_sign=ONE_SIGN[one_sign])
+    reached = max(
+        check_moments(query, make, trials=40)["zero-out", "l2"] for make in (signs, thirds, categories, heavy)
+    )
+    assert 0.99 < reached <= 1
+
+
+@pytest.mark.parametrize("one_sign", ONE_SIGN)
 @pytest.mark.parametrize("clip", [0.001, 0.05])
-def test_sensitivity_is_reached_by_a_replaced_row(clip):
-    assert check_moments(Moments(D, clip=clip), small)["replace", "l2"] > 0.99
-    assert check_moments(Moments(D, clip=clip), single)["replace", "linf"] > 0.99
+def test_sensitivity_is_reached_by_a_replaced_row(clip, one_sign):
+    query = Moments(D, clip=clip, one_sign=ONE_SIGN[one_sign])
+    reached = {kind: check_moments(query, kind) for kind in (small, single, signs)}
+    if one_sign == "mixed":
+        assert reached[small]["replace", "l2"] > 0.99
+        assert reached[single]["replace", "linf"] > 0.99
+    elif one_sign == "one sign":  # all of these rows are their entries, without a second half
+        assert reached[signs]["replace", "l2"] > 0.99
+    assert max(found["replace", "l2"] for found in reached.values()) > 0.8
+
+
+def test_an_entry_with_what_it_lacks_is_at_most_one_long_and_at_most_root_two_times_the_entry():
+    x = np.linspace(0, 1, 2**17 + 1)
+    square = x**2 * (1 + (1 - x) ** 2)
+    assert (square <= 1).all()
+    assert (square <= 2 * x**2).all()
+    assert square[-1] == 1
 
 
 def test_no_clip_above_the_longest_row_is_promised():
     for adjacency, most in (("zero-out", 1), ("replace", 2)):
         promised = Moments(8, clip=1e300).sensitivity(adjacency)
         assert promised.l2 * Moments(8, clip=1e300).unit == pytest.approx(4.0 * most, rel=1e-12)
+        some = Moments(8, clip=1e300, one_sign=[True] * 7 + [False])
+        assert some.sensitivity(adjacency).l2 * some.unit == pytest.approx(3.0 * most, rel=1e-12)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -110,15 +153,16 @@ def test_sums_are_in_units_of_the_bounds():
     np.testing.assert_allclose(sums, [0.4, 0.5, 0.25 + 0.01, 0.25], rtol=0, atol=3e-5)  # -2.5 is clipped to -1
 
 
-def slow(X, clip):
+def slow(X, clip, one_sign):
     """The sums in Python integers, from the promise: truncated entries, truncated squares, a truncated weight."""
     sums = [0] * (2 * X.shape[1])
     for row in np.clip(X, -1, 1).tolist():
         entries = [math.trunc(v * 2**17) for v in row]
         squares = [e * e * 2 // 2**18 for e in entries]
-        norm = math.sqrt(sum(s * s for s in entries + squares)) / 2**17
+        seconds = [abs(e) - s if one else s for e, s, one in zip(entries, squares, one_sign, strict=True)]
+        norm = math.sqrt(sum(s * s for s in entries + seconds)) / 2**17
         weight = min(2**18, math.trunc(clip / norm * (1 - 2**-30) * 2**18)) if norm else 0
-        sums = [s + weight * v for s, v in zip(sums, entries + squares, strict=True)]
+        sums = [s + weight * v for s, v in zip(sums, entries + seconds, strict=True)]
     return sums
 
 
@@ -128,7 +172,18 @@ def test_sums_equal_integer_arithmetic(sparse, clip):
     X = np.random.default_rng(0).normal(size=(300, 3)) * 0.7  # squares of nearly all of them are above the grid
     X[::5, 1] = 0
     X[np.abs(X) < 0.02] = 0
-    assert placed(X, sparse=sparse).total(Moments(3, clip=clip)).tolist() == slow(X, min(clip, math.sqrt(6)))
+    for one_sign in ([False] * 3, [True] * 3, [True, False, True]):
+        query = Moments(3, clip=clip, one_sign=one_sign)
+        most = min(clip, math.sqrt(6 - sum(one_sign)))
+        assert placed(X, sparse=sparse).total(query).tolist() == slow(X, most, one_sign)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_of_columns_of_one_sign_sums_are_what_entries_lack(sparse):
+    X = np.array([[0.5, -0.25, 0.25], [1.0, -1.0, -0.5], [0.0, -0.125, 0.0]])
+    query = Moments(3, clip=2.0, one_sign=[True, True, False])
+    sums = placed(X, sparse=sparse).total(query) * query.unit
+    assert sums.tolist() == [*X.sum(axis=0), 0.25, 0.25 - 0.0625 + 0.125 - 0.125**2, 0.0625 + 0.25]
 
 
 def test_a_long_row_is_scaled_down_and_a_short_one_is_not():
@@ -152,43 +207,13 @@ def test_dense_and_sparse_rows_have_the_same_sums(tmp_path):
     X[:4] = [[1e-300] * D, [5e-324] * D, [1e300, -1e300, 1, 0], [0] * D]
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    for clip in (0.1, 1.0, 10.0):
-        query = Moments(D, clip=clip)
+    for clip, one_sign in product((0.1, 1.0, 10.0), ONE_SIGN.values()):
+        query = Moments(D, clip=clip, one_sign=one_sign)
         sums = [placed(X).total(query), placed(X, sparse=True).total(query), placed(X, chunk_rows=77).total(query)]
         rows = ArrayRows(
             mapped, np.ones(9000), RowMap(columns=Columns.within(-1, 1, D), fit_intercept=False), chunk_rows=1000
         )
         assert all(np.array_equal(sums[0], s) for s in [*sums, rows.total(query)])
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_squares_are_truncated_to_the_grid_and_their_norms_are_not_too_short(sparse):
-    X = np.random.default_rng(2).uniform(-1, 1, (300, 3))
-    (chunk,) = placed(X, sparse=sparse)._chunks()
-    squares = chunk.squared()
-    units, held = (c.units.toarray() if sparse else c.units for c in (chunk, squares))
-    entries, found = (u * 2.0**UNIT_BITS for u in (units, held))
-    expected = [[int(e) ** 2 * 2 // 2**18 for e in row] for row in entries]
-    assert found.tolist() == expected
-    assert (squares.scale == chunk.scale).all()
-    assert squares.constant is None
-    assert squares.offset is None
-    for row, norm in zip(expected, squares.norm, strict=True):
-        true = math.sqrt(sum(v * v for v in row)) / 2**18
-        assert true <= norm <= true * (1 + 1e-11)
-    before = ArrayRows(sp.csr_matrix(X) if sparse else X, np.ones(300), RowMap(columns=Columns.within(-1, 1, 3)))
-    assert np.array_equal(entries, (lambda u: u.toarray() if sparse else u)(next(iter(before._chunks())).units) * 2**18)
-
-
-def test_rows_with_an_intercept_or_an_offset_cannot_be_squared():
-    X, y, columns = sp.csr_matrix(np.eye(2)), np.ones(2), Columns.within(-1, 1, 2)
-    centred = columns.standardised(np.ones(2), np.ones(2))
-    for rows in (
-        ArrayRows(X, y, RowMap(columns=columns, fit_intercept=True)),
-        ArrayRows(X, y, RowMap(columns=centred, fit_intercept=False)),
-    ):
-        with pytest.raises(ValueError, match="offset and intercept"):
-            next(iter(rows._chunks())).squared()
 
 
 def test_moments_of_rows_that_are_not_just_placed_are_refused():
@@ -224,7 +249,8 @@ def test_moments_pass_check_query(clip):
     def rows(X, y):
         return ArrayRows(X, y, RowMap(columns=Columns.within(-1, 1, D), fit_intercept=False))
 
-    assert check_query(Moments(D, clip=clip), n_features=D, make_rows=rows) > 0.99
+    for one_sign in (False, [True, False, False, True]):
+        assert check_query(Moments(D, clip=clip, one_sign=one_sign), n_features=D, make_rows=rows) > 0.99
 
 
 @pytest.mark.slow

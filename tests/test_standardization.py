@@ -5,7 +5,17 @@ import pytest
 import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, Columns, PrivateData, RawRows, RowMap
-from dpsk.encodings.standardization import MOMENT_SHARE, RANGE_SHARE, SCALE_POWER, find_ranges, standardise
+from dpsk.encodings.standardization import (
+    MOMENT_SHARE,
+    NOISY,
+    RANGE_SHARE,
+    SCALE_POWER,
+    column_moments,
+    find_ranges,
+    moments_of,
+    shrunk,
+    standardise,
+)
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
 from dpsk.queries import Magnitudes, Moments, Positions, RowNorms
@@ -330,11 +340,11 @@ def test_standardisation_is_a_function_of_what_was_released():
         result = standardise(Watched(placed(X, columns, 1.0), replies), columns, centred=True)
         found.append((result.factor.tolist(), result.centre.tolist()))
     assert all(f == found[0] for f in found)
-    square = replies[1][3:] / 50
-    assert found[0][1] == [0.0, 0.0, 0.0]  # means below three times their noise count as 0
     assert len(set(found[0][0])) > 1
-    clearly = square > 0.5  # far above the noise
-    np.testing.assert_allclose(np.array(found[0][0])[clearly], square[clearly] ** (-SCALE_POWER / 2), rtol=1e-12)
+    known = column_moments(Watched(placed(X, columns, 1.0), replies), columns)
+    expected = moments_of(replies[1][:3] / 50, replies[1][3:] / 50, known.noise, columns)
+    assert found[0][1] == expected.mean.tolist()
+    assert found[0][0] == (expected.variance ** (-SCALE_POWER / 2)).tolist()
 
 
 def test_an_implausible_typical_norm_does_not_hide_the_ranges():
@@ -401,33 +411,99 @@ def test_means_have_the_noise_that_was_paid_for():
     columns, centres = Columns.within(-3, 3, X.shape[1]), []
     for seed in range(repeats):
         watched = Watched(placed(X, columns, 100.0, seed=seed), [peak(len(RowNorms.norms), 256 + 4)])
-        centres.append(standardise(watched, columns, centred=True).centre)
-        sealed, mechanism, _ = watched.released[1]
+        known = column_moments(watched, columns)
+        sealed, mechanism, sums = watched.released[1]
+        centres.append(sums[: X.shape[1]] / 200)
     noise = sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 200
     assert noise == pytest.approx(2 * math.sqrt(2) / mechanism.mu / 200, rel=1e-9)
+    assert known.noise == pytest.approx(noise, rel=1e-9)
     errors = np.array(centres) - columns.place(X).mean(axis=0)
     assert np.abs(errors.mean(axis=0)).max() < 5.5 * noise / math.sqrt(repeats) + 2e-5
     assert abs(errors.std() / noise - 1) < 5.5 / math.sqrt(2 * errors.size)
 
 
+SIDES = {"positive": (0, 1), "negative": (-1, 0), "mixed": (-1, 1), "both": ([0, -1, -1, 0, -1], [1, 1, 0, 1, 0])}
+
+
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 10.0, 100.0, 1e6])
-def test_a_variance_is_never_below_its_noise(adjacency, epsilon):
+@pytest.mark.parametrize("sides", SIDES)
+@pytest.mark.parametrize("epsilon", [1e-3, 0.05, 1.0, 10.0, 1e6])
+def test_a_variance_is_never_below_the_noise_in_the_average(epsilon, sides, adjacency):
+    """And that of a column far from the others not below its own. Means stay in their range."""
     X = np.hstack([np.full((100, 2), 0.5), np.zeros((100, 2)), np.full((100, 1), -1.0)])
-    columns = Columns.within(-1, 1, 5)
+    columns = Columns.within(*SIDES[sides], 5)
     for seed in range(20):
         watched = Watched(placed(X, columns, epsilon, seed=seed, adjacency=adjacency))
-        result = standardise(watched, columns, centred=True)
+        found = column_moments(watched, columns)
         sealed, mechanism, moments = watched.released[1]
-        noise = sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 100
-        floor = min(1.0, max(noise, 1e-6))
-        assert variance_of(result).min() >= floor * (1 - 1e-9)
-        assert variance_of(result).max() <= 1 + 1e-9
-        mean = np.clip(moments[:5] / 100, -1, 1)
-        mean[np.abs(mean) < 3 * noise] = 0
-        np.testing.assert_allclose(result.centre, mean, atol=1e-15)
-        believed = moments[5:] / 100 - mean**2
-        np.testing.assert_allclose(variance_of(result), np.clip(believed, floor, 1.0), rtol=1e-9)
+        assert found.noise == pytest.approx(sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 100, rel=1e-9)
+        floor = min(1.0, max(found.noise / math.sqrt(5), 1e-6))
+        assert found.variance.min() >= floor * (1 - 1e-9)
+        assert found.variance.max() <= 1
+        assert (found.mean >= np.where(columns.low >= 0, 0, -1)).all()
+        assert (found.mean <= np.where(columns.high <= 0, 0, 1)).all()
+        if sides in ("positive", "negative"):
+            np.testing.assert_allclose(found.within, moments[5:] / 100, rtol=1e-12)
+
+
+def test_one_column_far_from_many_stays_and_keeps_its_doubt():
+    first, second, noise = np.full(200, 0.02), np.full(200, 0.01), 0.05
+    first[7], second[7] = 0.6, 0.2
+    found = moments_of(first, second, noise, Columns.within(0, 1, 200))
+    assert found.mean[7] == pytest.approx(0.6 - 3 * noise, abs=0.002)
+    assert found.variance[7] >= noise
+    others = np.delete(np.arange(200), 7)
+    assert np.ptp(found.mean[others]) < 0.01
+    assert (found.variance[others] < noise).all()
+
+
+def test_shrinking_makes_errors_smaller():
+    """Over 200 draws, summed squares: much smaller where columns are alike, and never larger by more than chance."""
+    rng = np.random.default_rng(0)
+    for spread in (0.0, 0.03, 0.1, 1.0):
+        before = after = 0.0
+        for _ in range(200):
+            truth = 0.3 + spread * rng.normal(size=30)
+            seen = truth + 0.1 * rng.normal(size=30)
+            before += np.square(seen - truth).sum()
+            after += np.square(shrunk(seen, 0.1)[0] - truth).sum()
+        assert after < before * (0.2 if spread == 0 else 0.4 if spread == 0.03 else 0.85 if spread == 0.1 else 1.01)
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 50])
+def test_what_is_hardly_above_its_noise_is_brought_near_zero(d):
+    means, left = shrunk(np.full(d, 0.05), 0.05 * math.sqrt(d) if d > 3 else 0.05)
+    np.testing.assert_allclose(means, 0, atol=1e-12)
+    assert ((left > 0) & (left <= 1)).all()
+    means, left = shrunk(np.full(d, 0.5), 1e-9)
+    np.testing.assert_allclose(means, 0.5, rtol=1e-9)
+    assert shrunk(np.zeros(0), 0.1)[0].shape == (0,)
+
+
+KINDS = {
+    "one-hot": lambda rng: (rng.random((N, 6)) < 0.3).astype(float),
+    "negative": lambda rng: -(rng.random((N, 6)) < 0.3).astype(float),
+    "uniform": lambda rng: rng.uniform(size=(N, 6)),
+    "beta": lambda rng: rng.beta(2, 5, size=(N, 6)),
+    "normal": lambda rng: np.clip(0.3 * rng.normal(size=(N, 6)), -1, 1),
+    "signs": lambda rng: rng.choice([-1.0, 1.0], (N, 6)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_within_tells_categories_from_numbers(kind):
+    """At a large budget: the mean of |x| - x^2 where signs are known, and otherwise a bound that is 0 for signs."""
+    X = KINDS[kind](np.random.default_rng(1))
+    low, high = {"normal": (-1, 1), "signs": (-1, 1), "negative": (-1, 0)}.get(kind, (0, 1))
+    columns = Columns.within(low, high, 6)
+    found = column_moments(placed(X, columns), columns)
+    true = (np.abs(X) - X**2).mean(axis=0)
+    if kind == "normal":
+        assert (found.within >= true - 1e-3).all()
+        assert (found.within <= np.sqrt((X**2).mean(axis=0)) - (X**2).mean(axis=0) + 1e-3).all()
+    else:
+        np.testing.assert_allclose(found.within, true, atol=2e-2 * true.max() + 1e-4)
+    assert (found.within < 0.002).all() == (kind in ("one-hot", "negative", "signs"))
 
 
 def test_no_variance_is_believed_below_one_millionth():
@@ -457,21 +533,29 @@ def test_columns_that_are_not_centred_are_scaled_as_if_they_were():
     assert other.factor.tolist() == centred.factor.tolist()
 
 
-def test_moments_are_clipped_at_the_typical_norm():
-    """A few long rows count no more than others: sqrt(2) times the typical norm covers entries and squares."""
+@pytest.mark.parametrize("low", [-1, 0])
+@pytest.mark.parametrize("epsilon", [1e6, 0.003])
+def test_moments_are_clipped_near_the_typical_norm(epsilon, low):
+    """A few long rows count no more than others. Where noise is strong and signs are known, entries alone decide."""
     rng = np.random.default_rng(4)
     X = rng.choice([-0.1, 0.1], (N, 16))
     X[:40] = 1.0
-    columns = Columns.within(-1, 1, 16)
-    watched = Watched(placed(X, columns))
+    columns = Columns.within(low, 1, 16)
+    watched = Watched(
+        placed(np.maximum(X, low), columns, epsilon), [peak(len(RowNorms.norms), 256 - 6)]
+    )  # 2^(-6/4) = 0.35
     result = standardise(watched, columns, centred=True)
-    sealed = watched.released[1][0]
+    sealed, mechanism, _ = watched.released[1]
     clip = sealed.sensitivity.l2 * sealed.unit
-    assert 0.4 * math.sqrt(2) * 0.99 < clip < 0.4 * math.sqrt(2) * 2**0.25 * 1.01
+    noisy = math.sqrt(2) * 0.4 / mechanism.mu / N > NOISY
+    assert noisy == (epsilon < 1)
+    room = 0.8 if noisy and low == 0 else math.sqrt(2)
+    assert 0.35 * room * 0.99 < clip < 0.4 * room * 2**0.25 * 1.01
     assert sealed.sensitivity.l2 == Moments(16, clip=clip).sensitivity("zero-out").l2
-    long = clip / math.sqrt(32)
-    expected = X[40:].sum(axis=0) / N + 0.01 * long
-    np.testing.assert_allclose(result.centre, expected, atol=1e-4)
+    if not noisy and low < 0:
+        long = clip / math.sqrt(32)
+        expected = X[40:].sum(axis=0) / N + 0.01 * long
+        np.testing.assert_allclose(result.centre, expected, atol=1e-3)
 
 
 # ------------------------------------------------------------------------------- columns that sit far away from zero
@@ -510,11 +594,14 @@ def test_a_column_that_may_be_zero_is_not_moved_away_from_it():
     assert (columns.low <= 0).all()
 
 
-def test_small_means_are_not_believed_and_large_ones_are():
+def test_small_means_of_many_columns_do_not_add_up_to_a_shift():
+    """The noise of each would add up to its root of 3,000; large means stay."""
     rng = np.random.default_rng(0)
-    X = np.clip(0.3 * rng.normal(size=(3000, 40)) + np.where(np.arange(40) < 20, 0.0, 0.5), -1, 1)
-    columns = Columns.within(-1, 1, 40)
-    centre = standardise(placed(X, columns, 1.0), columns, centred=True).centre
-    assert (centre[:20] == 0).sum() >= 18  # each is beyond three deviations with probability 0.003
-    np.testing.assert_allclose(centre[20:], 0.5, atol=0.3)
-    assert (centre[20:] != 0).all()
+    X = rng.choice([-1.0, 1.0], (400, 3000)) * (rng.random((400, 3000)) < 0.003)
+    X[:, 5] = 1.0
+    columns = Columns.within(-1, 1, 3000)
+    found = column_moments(placed(sp.csr_matrix(X), columns, 4.0), columns)
+    assert found.mean[5] > 0.4
+    others = np.delete(found.mean, 5)
+    assert np.linalg.norm(others) < 0.2 * found.noise * math.sqrt(3000)
+    assert abs(others.sum()) < 5 * found.noise * math.sqrt(3000)  # the noise of the average, as an exact sum has it

@@ -186,25 +186,6 @@ class Chunk:
             dense[:, -1] = self.constant[rows]
         return dense
 
-    def squared(self) -> Chunk:
-        """Return the rows with every entry squared, on the same grid, without intercept and memory."""
-        if self.offset is not None or self.constant is not None:
-            raise ValueError("only rows without offset and intercept can be squared")
-        squares: Matrix = self.units.copy() if sp.issparse(self.units) else self.units.copy(order="K")
-        if sp.issparse(squares):
-            squares.data *= squares.data * np.repeat(self.scale, np.diff(squares.indptr))
-            steps = np.trunc(squares.data * 2.0**UNIT_BITS).astype(np.int64)
-            squares.data = steps * 2.0**-UNIT_BITS
-            ones = np.ones(squares.shape[1], dtype=np.int64)
-            norm2 = sp.csr_matrix((steps * steps, squares.indices, squares.indptr), squares.shape) @ ones
-        else:
-            squares *= squares * self.scale[:, None]
-            steps = np.trunc(squares * 2.0**UNIT_BITS).astype(np.int64)
-            squares = steps * 2.0**-UNIT_BITS
-            norm2 = np.einsum("ij,ij->i", steps, steps)
-        norm = np.sqrt(np.maximum(norm2, 1)) * (2.0**-UNIT_BITS * (1 + 2.0**-40))
-        return Chunk(squares, None, self.scale, norm, self.y, self.n_classes, weights=self.weights)
-
     def scores(self, w: Floats) -> Floats:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
         product = self.memory.recall(w)

@@ -4,6 +4,7 @@ Everything returned is a function of releases. Each release is bought with a fix
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,10 @@ from ..solvers.precision import deviation, share_of_noise, typical_norm
 RANGE_SHARE = 0.04  # for each count: one of magnitudes, one to three of positions
 MOMENT_SHARE = 0.1
 SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: benchmarks/results/rare_classes.md
+NOISY = 0.1  # the noise in a mean from which on it does more harm than shortened rows
+SHORTEST = 0.8  # of typical rows, what they are shortened to at most
+SMALLEST_VARIANCE = 1e-6
+FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most, or beyond which it is sure
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
@@ -105,17 +110,103 @@ def _cut(counts: Floats, noise: float, n: int) -> Floats:
     return np.minimum(_first_sure(counts, noise, n), np.where(few.all(axis=1), 0, few.argmin(axis=1)))
 
 
+@dataclass(frozen=True, eq=False)
+class ColumnMoments:
+    """What is known of placed columns, entries in [-1, 1], from one release: one number per column.
+
+    Parameters
+    ----------
+    mean, variance : array
+        Estimates, of which noise was taken away as far as columns are alike: a variance is not believed below what
+        noise leaves open.
+    within : array
+        The released mean of \\|x| - x^2, as it is, noise included: 0 for columns that hold nothing but -1, 0 and 1, and
+        at most 1/4. Of columns of mixed sign |x| is not known. They have the largest value that fits their mean square
+        (Jensen), which is 0 only if all entries are 0, or if all are -1 and 1.
+    noise : float
+        The standard deviation of the noise in each of the released means: of x, and of the second sum.
+    """
+
+    mean: Floats
+    variance: Floats
+    within: Floats
+    noise: float
+
+
+def column_moments(data: PrivateData, columns: Columns) -> ColumnMoments:
+    """Return noisy moments of rows that are placed by ``columns``, without an intercept."""
+    d, n = data.n_features, data.n_units
+    one_sign = one_sided(columns)
+    norm, mechanism = typical_norm(data), share_of_noise(data, MOMENT_SHARE)
+    longest = math.sqrt(2) * norm  # no row is more than sqrt(2) times as long as its entries
+    query = Moments(d, clip=longest, one_sign=one_sign)
+    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
+    if noise > NOISY and one_sign.all():  # categories with a known sign are only as long as their entries
+        query = Moments(d, clip=max(longest * NOISY / noise, SHORTEST * norm), one_sign=one_sign)
+        noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
+    sums = data.release(data.measure(query), mechanism) / n
+    return moments_of(sums[:d], sums[d:], noise, columns)
+
+
+def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) -> ColumnMoments:
+    """Return estimates from noisy means of x, and of |x| - x^2, or of x^2 in columns of mixed sign.
+
+    Columns of one sign are turned to the positive side. Their means are brought nearer to one another, and a variance
+    is at least the standard deviation of what noise is left in it. In columns of mixed sign 0 is the middle unless a
+    mean is surely another (many small errors would add up to one large common shift), and a variance is at least the
+    noise.
+    """
+    mean, variance, within = np.empty_like(first), np.empty_like(first), second.copy()
+    one = one_sided(columns)
+    side = np.where(columns.low[one] >= 0, 1.0, -1.0)
+    sizes, left = shrunk(side * first[one], noise)
+    lacks, left_of_lacks = shrunk(second[one], noise)
+    sizes, lacks = np.clip(sizes, 0, 1), np.clip(lacks, 0, 0.25)
+    doubt = noise * np.sqrt(left * np.square(1 - 2 * sizes) + left_of_lacks)
+    mean[one], variance[one] = side * sizes, np.maximum(sizes - lacks - np.square(sizes), doubt)
+
+    means = np.where(np.abs(first[~one]) < FARTHEST * noise, 0.0, np.clip(first[~one], -1, 1))
+    squares = np.clip(shrunk(second[~one], noise)[0], 0, 1)
+    mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise)
+    within[~one] = np.sqrt(squares) - squares
+    return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), within, noise)
+
+
+def one_sided(columns: Columns) -> Any:
+    """Return which columns hold nothing below 0, or nothing above: their ends say so."""
+    return (columns.low >= 0) | (columns.high <= 0)
+
+
+def shrunk(means: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return noisy means nearer to their average, and which part of the noise in each is left, as a variance.
+
+    The noise is known, so what they differ by without it is known, too (James & Stein 1961; Efron & Morris 1973). None
+    moves by more than ``FARTHEST`` deviations of its noise, so that a few that are far from the others stay (Efron &
+    Morris 1972). The average of all, or each of up to three, is brought nearer to 0 where it is hardly above its noise.
+    """
+    d = len(means)
+    if d <= 3:
+        return _above_noise(means, noise), np.ones(d)
+    average = means.mean()
+    apart = means - average
+    kept = max(0.0, 1 - (d - 3) * noise**2 / max(float(apart @ apart), 1e-300))
+    shift, limit = (1 - kept) * apart, FARTHEST * noise
+    left = np.where(np.abs(shift) > limit, 1.0, kept + (1 - kept) / d)
+    return _above_noise(average, noise / math.sqrt(d)) + apart - np.clip(shift, -limit, limit), left
+
+
+def _above_noise(means: Any, noise: float) -> Any:
+    return means * np.maximum(0, 1 - noise**2 / np.maximum(np.square(means), 1e-300))
+
+
 def standardise(data: PrivateData, columns: Columns, *, centred: bool, power: float = SCALE_POWER) -> Columns:
     """Return the columns centred at their noisy means and divided by a power of their noisy standard deviations.
 
-    ``data`` are rows placed by ``columns``, without an intercept. A variance is not believed below its own noise.
+    ``data`` are rows placed by ``columns``, without an intercept.
     """
-    d, n = data.n_features, data.n_units
-    query = Moments(d, clip=math.sqrt(2) * typical_norm(data))
-    mechanism = share_of_noise(data, MOMENT_SHARE)
-    moments = data.release(data.measure(query), mechanism) / n
-    noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / n
-    mean, square = np.clip(moments[:d], -1, 1), moments[d:]
-    mean[np.abs(mean) < 3 * noise] = 0  # many small errors would add up to one large common shift
-    variance = np.clip(square - mean * mean, max(noise, 1e-6), 1.0)
-    return columns.standardised(variance ** (-power / 2), mean if centred else None)
+    return standardised(columns, column_moments(data, columns), centred=centred, power=power)
+
+
+def standardised(columns: Columns, moments: ColumnMoments, *, centred: bool, power: float = SCALE_POWER) -> Columns:
+    """Return the same for moments that are known."""
+    return columns.standardised(moments.variance ** (-power / 2), moments.mean if centred else None)

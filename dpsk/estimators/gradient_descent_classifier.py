@@ -36,6 +36,7 @@ class DPGradientDescentClassifier(ProbabilitiesIfCalibrated, WithRho, WithExactM
     step_size: float | None = None
     gradient_clip: float | None = None
     average: float = 0.5
+    taper: float | None = None
     calibrate: bool = flag(True)
 
     _described_by = (GradientDescent,)

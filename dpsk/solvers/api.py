@@ -47,7 +47,7 @@ from ..queries import (
 )
 from ..requirements import choice, clip, flag, integer, number, part
 from .certificate import Certificate, failure_of, gaussian_norm, largest_eigenvalue, sampling_error
-from .descent_noise import DescentNoise, Trace, first_averaged
+from .descent_noise import DescentNoise, Trace, first_averaged, tapered
 from .eigen import smallest_eigenpair
 from .gradient_descent import GradientDescent
 from .precision import deviation, gradient_precision, share_of_noise, typical_norm
@@ -66,5 +66,5 @@ __all__ = [
     "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum", "Trace", "choice", "clip",
     "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm", "gradient_precision", "integer",
     "largest_curvature", "largest_eigenvalue", "number", "part", "require_perturbable", "sampling_error",
-    "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step", "typical_norm",
+    "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step", "tapered", "typical_norm",
 ]  # fmt: skip

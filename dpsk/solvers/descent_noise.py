@@ -17,6 +17,7 @@ import numpy as np
 
 from ..mechanisms.samplers import Floats, Integers
 
+STAGES = 8  # in which prices fall
 BEGINNING = 0.15  # of a run, in which weights are far from where they end
 
 
@@ -64,7 +65,8 @@ class Trace:
 class DescentNoise:
     """What the noise in the result of a heavy-ball descent follows from: public facts and releases.
 
-    ``deviation`` is that of the noise in one coordinate of a mean gradient. ``clip`` is the largest derivative of the
+    ``deviation`` is that of the noise in one coordinate of the first mean gradient, and ``taper`` says by how much the
+    last one was cheaper (:func:`tapered`). ``clip`` is the largest derivative of the
     loss by the score that is not clipped in a typical row. ``curvature`` is the mean second derivative by the score, as
     far as it is known, and ``penalty`` that of the penalty. ``trace`` is what the run has shown, and ``factor`` is what
     all weights were multiplied with in the end.
@@ -80,6 +82,7 @@ class DescentNoise:
     penalty: float
     trace: Trace
     factor: float = 1.0
+    taper: float = 0.0
 
     def covariances(self, moments: Floats, features: slice) -> Floats:
         """Return the covariance of the weights of some features, with these mean products, for each score (first axis).
@@ -106,10 +109,25 @@ class DescentNoise:
             sums[k + 1] = sums[k] + answer
         left = np.arange(self.steps, 0, -1)  # steps that answer the first gradient, the second, ...
         averaged = sums[left] - sums[np.maximum(left - (self.steps - first), 0)]
-        spread: Floats = np.sqrt(np.square(averaged).sum(axis=0)) / (self.steps - first)
+        prices = tapered(self.steps, first, self.taper)  # a price is the inverse of a variance
+        spread: Floats = np.sqrt(np.tensordot(1 / prices, np.square(averaged), axes=1)) / (self.steps - first)
         return self.factor * self.step_size * self.deviation * spread
 
 
 def first_averaged(steps: int, average: float) -> int:
     """Return the step from which on iterates are averaged, if that is the last part ``average`` of them."""
     return steps - math.ceil(average * steps)
+
+
+def tapered(steps: int, first: int, taper: float) -> Floats:
+    """Return the prices of steps as parts of the first one, above 0: all 1 up to ``first``, then falling in stages.
+
+    ``taper`` times the part of the averaged iterates that came before a step's stage is taken off its price. Along a
+    direction that is hardly curved every gradient moves all later iterates alike. Then prices in proportion to the
+    number of averaged iterates that come later leave the least noise in their mean (Cauchy & Schwarz): those of a taper
+    of 1, but for the stages, which keep reports short.
+    """
+    prices, late = np.ones(steps), steps - first
+    stages = min(STAGES, late)
+    prices[first:] -= taper * (np.arange(late) * stages // late) / stages
+    return prices
