@@ -19,13 +19,14 @@ from dpsk.audits import Claim
 from dpsk.audits.coins import Coin
 from dpsk.audits.compare_models import compare_models
 from dpsk.audits.neighbouring import Data, Pair, made_data
-from dpsk.data import ArrayRows, Compact, Door, PrivateData, Query, RowMap
+from dpsk.data import ArrayRows, Compact, Door, Facts, PrivateData, Query, RowMap, Schema
 from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import check_clip, power_of_two_above, weights_on_grid
 from dpsk.data.persons import Persons
 from dpsk.encodings import LinearEncoding, standardization
-from dpsk.estimators import LossNamed, NumericClassifier, Plan, l2_of, with_parameters_of
+from dpsk.estimators import LossNamed, NumericClassifier, Plan, l2_of, plan_of, with_parameters_of
 from dpsk.estimators.default_classifiers import PRECISE
+from dpsk.estimators.plan import EACH, FIELD, ONCE, WIDE, hopeful_product, strength_of
 from dpsk.evaluation import BinaryEvaluation, Estimate, MulticlassEvaluation, PrivateEvaluation
 from dpsk.evaluation.opinions import ABOVE_ZERO, Asked, Opinions, opinions
 from dpsk.evaluation.release import Released, Releases
@@ -48,8 +49,9 @@ from dpsk.mechanisms import (
     spherical,
 )
 from dpsk.mechanisms.additive import noise_scale
-from dpsk.mechanisms.samplers import discrete_laplace, rounded_gaussian
-from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum
+from dpsk.mechanisms.samplers import discrete_laplace
+from dpsk.mechanisms.staircase import rounded_gaussian
+from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
@@ -139,20 +141,32 @@ def seen_gradients() -> Iterator[list[tuple[float, float, float, float]]]:
 
 @contextmanager
 def counted_passes() -> Iterator[dict[str, int]]:
-    """Count the passes of perturbed objectives, of which a model says nothing."""
-    found = {"gradient": 0, "losses": 0, "Hessian": 0}
-    of_losses, hessians = SumOverRows._of_losses, SumOverRows.hessians
+    """Count the passes of perturbed objectives, of which a model says nothing; a Hessian counts for each class."""
+    found = {"gradient": 0, "losses": 0, "product": 0, "Hessian": 0}
+    of_losses, products, hessians = SumOverRows._of_losses, SumOverRows.products, SumOverRows.hessians
 
     def counted_losses(self, *at):
         found["gradient"] += 1
         return of_losses(self, *at)
 
-    def counted_hessians(self, *at):
-        found["Hessian"] += 1
-        return hessians(self, *at)
+    def counted_products(self, *at):
+        multiply = products(self, *at)
 
-    losses = mock.patch.object(SumOverRows, "_of_losses", counted_losses)
-    with losses, mock.patch.object(SumOverRows, "hessians", counted_hessians):
+        def counted(direction):
+            found["product"] += 1
+            return multiply(direction)
+
+        return counted
+
+    def counted_hessians(self, w, damping, which=None):
+        found["Hessian"] += w.shape[1] if which is None else len(which)
+        return hessians(self, w, damping, which)
+
+    with (
+        mock.patch.object(SumOverRows, "_of_losses", counted_losses),
+        mock.patch.object(SumOverRows, "products", counted_products),
+        mock.patch.object(SumOverRows, "hessians", counted_hessians),
+    ):
         yield found
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 
-__all__ = ["in_turn", "median", "products", "seconds", "times_as_long"]
+__all__ = ["growth", "in_turn", "median", "products", "seconds", "times_as_long"]
 
 Work = Callable[[], object]
 
@@ -39,6 +39,16 @@ def products(stored, columns: int = 1) -> float:
     n, d = stored.shape
     w, r = (rng.normal(size=(size, columns)).squeeze() for size in (d, n))
     return median(lambda: (stored @ w, stored.T @ r))
+
+
+def growth(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+    """Return the slope of log time over log size by least squares, and the steepest one between neighbouring sizes.
+
+    Sizes are in order. A cost that is quadratic but small shows in the second number first: at the largest sizes.
+    """
+    x, y = np.log(sizes), np.log(times)
+    across = x - x.mean()
+    return float(across @ y / (across @ across)), float((np.diff(y) / np.diff(x)).max())
 
 
 def csr_bytes(matrix: sp.csr_matrix) -> int:

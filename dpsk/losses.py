@@ -162,8 +162,15 @@ class MarginLoss(Loss):
 
 def _decay(margin: Floats) -> Floats:
     """Return 1 / (1 + exp(margin)): the probability that a logistic model gives to the other label."""
+    return 1 / _grown(margin)
+
+
+def _grown(margin: Floats) -> Floats:
+    """Return 1 + exp(margin)."""
     with np.errstate(over="ignore"):
-        return 1 / (1 + exp(margin))
+        grown = exp(margin)
+    grown += 1
+    return grown
 
 
 @dataclass(frozen=True)
@@ -179,7 +186,8 @@ class Logistic(MarginLoss):
         return log1p(exp(-np.abs(margin))) + np.maximum(-margin, 0)
 
     def slope(self, margin: Floats) -> Floats:
-        return -_decay(margin)
+        slope: Floats = -1 / _grown(margin)
+        return slope
 
     def curvature(self, margin: Floats) -> Floats:
         return _decay(margin) * _decay(-margin)

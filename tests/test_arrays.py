@@ -465,3 +465,19 @@ def test_raw_rows_have_the_norms_of_their_patterns():
     X = np.array([[1e300, 1e-300, 0, 0], [0, 0, 0, 0], [1, 1, 1, -1]])
     (chunk,) = RawRows(X)._chunks()
     assert chunk.norms.tolist() == [np.sqrt(2), 0.0, 2.0]
+
+
+def test_entries_are_sorted_once(monkeypatch):
+    """Sorting in every pass would cost more than the passes."""
+    rng = np.random.default_rng(0)
+    X = sp.random(3 * _BLOCK_ROWS, 40, 0.2, format="csr", random_state=rng)
+    loose = sp.csr_matrix((X.data.copy(), X.indices.copy(), X.indptr.copy()), X.shape)
+    for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True):
+        loose.data[a:b], loose.indices[a:b] = X.data[a:b][::-1], X.indices[a:b][::-1]
+    assert not loose.has_canonical_format
+    table = ArrayTable(loose, rng.integers(0, 2, X.shape[0]))
+    assert (table.compact.matrix != X).nnz == 0
+    monkeypatch.setattr(np, "lexsort", None)
+    w, kept = rng.normal(size=41), ArrayRows(X, np.ones(X.shape[0]))
+    query = GradientSum(Logistic(), w, clip=1.0)
+    assert np.array_equal(ArrayRows(table.compact, np.ones(X.shape[0])).total(query), kept.total(query))

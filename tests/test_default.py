@@ -159,7 +159,9 @@ def test_rho_goes_before_epsilon(Estimator, cancer):
 @each_standardising
 def test_too_few_rows_are_warned_about(Estimator, cancer):
     X, y = cancer
-    with pytest.warns(UserWarning, match=r"epsilon=0\.1 with 569 rows and 31 weights: .*Raise epsilon") as caught:
+    with pytest.warns(
+        UserWarning, match=r"epsilon=0\.1 with 569 rows, 30 columns and 2 classes: .*Raise epsilon"
+    ) as caught:
         Estimator(epsilon=0.1).fit(X, y)
     assert caught[0].filename == __file__, "the warning must point at the user's line"
 

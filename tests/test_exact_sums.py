@@ -196,6 +196,8 @@ def test_passes_of_minima_are_exact_over_the_largest_chunks(data, store):
                 what.over(rows).gradient(w)
                 what.over(rows).products(w, damping)(np.ones(what.shape))
                 what.over(others).hessians(w, damping)
+                what.over(others).common()
+                what.over(rows).curvatures(w, damping) if type(what) is RegularizedSum else None
         assert rows.heaviest * _MAX_ROWS < 2**63
 
 

@@ -18,7 +18,7 @@ from dpsk.data.fields import Found, Listed, Quantity, Words
 from dpsk.data.frame_tables import in_memory, on_disk
 from dpsk.estimators.opening import open_table
 from dpsk.mechanisms import Gaussian, Laplace, SeededBits
-from dpsk.mechanisms.samplers import rounded_gaussian
+from dpsk.mechanisms.staircase import rounded_gaussian
 from dpsk.privacy import Discovery
 from dpsk.privacy.costs import GaussianCost
 from dpsk.queries.looks import JointHistogram, SignedMagnitudes

@@ -47,12 +47,18 @@ class Sum:
     def _curvatures(self, w, damping):
         return np.maximum(self.curve(self.rows @ w * self.sizes), damping * self.bound) * self.sizes**2
 
-    def hessians(self, w, damping):
-        return np.stack([(self.rows.T * c) @ self.rows for c in self._curvatures(w, damping).T])
+    def hessians(self, w, damping, which):
+        return np.stack([(self.rows.T * c) @ self.rows for c in self._curvatures(w, damping).T[which]])
 
     def products(self, w, damping):
         weights = self._curvatures(w, damping)
         return lambda step: self.rows.T @ (weights * (self.rows @ step)) + self.convexity * step
+
+    def common(self):
+        return newton.Common(self.rows.T @ self.rows)
+
+    def curvatures(self, w, damping):
+        return self._curvatures(w, damping).mean(axis=0)
 
 
 class Noisy(Sum):
@@ -108,7 +114,7 @@ def test_the_answer_is_the_minimum():
     objectives = Sum("quadratic")
     expected = [
         np.linalg.solve(h + 0.5 * np.eye(P), -objectives.line[:, k])
-        for k, h in enumerate(objectives.hessians(np.zeros((P, K)), np.zeros(K)))
+        for k, h in enumerate(objectives.hessians(np.zeros((P, K)), np.zeros(K), np.arange(K)))
     ]
     np.testing.assert_allclose(solve(objectives), np.transpose(expected), atol=TOLERANCE / 0.5, rtol=0)
 
@@ -177,8 +183,8 @@ def test_useless_hessians_lead_to_the_fallback(bad, shape):
     class Bad(Sum):
         rng = np.random.default_rng(7)
 
-        def hessians(self, w, damping):
-            return BAD_HESSIANS[bad](super().hessians(w, damping), self.rng)
+        def hessians(self, w, damping, which):
+            return BAD_HESSIANS[bad](super().hessians(w, damping, which), self.rng)
 
     objectives = Bad(shape)
     assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
@@ -236,3 +242,114 @@ def test_what_is_returned_is_within_the_tolerance_as_computed():
             w = solve(objectives, tolerance)
             assert w.shape == (P, K)
             assert (np.linalg.norm(objectives.gradient(w), axis=0) <= tolerance).all()
+
+
+# --------------------------------------------------------------------------------- one matrix for all objectives
+
+
+@pytest.fixture
+def shared(monkeypatch):
+    """Let products and the common matrix do the work, however few columns there are."""
+    monkeypatch.setattr(newton, "_COMMON", 0)
+    monkeypatch.setattr(newton, "_COMMON_ALONE", 0)
+
+
+@pytest.mark.usefixtures("no_fallback", "shared")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_products_alone_reach_the_tolerance(shape, seed):
+    """Their systems are solved within five columns' worth of products, so that no Hessian is needed."""
+    objectives = Sum(shape, seed=seed)
+    objectives.hessians = never
+    assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
+    assert objectives.gradients < 150
+
+
+class Apart(Sum):
+    """Rows that bend the last objectives much less or more than the first: no matrix serves all. Who got a Hessian?"""
+
+    def __init__(self, p=40):
+        super().__init__("quadratic", n=3 * p, p=p, convexity=1e-3)
+        self.rows = np.diag(10.0 ** np.linspace(-3, 1, p))[np.arange(3 * p) % p]
+        self.sizes, self.line = np.ones(K), self.line / 4.0 ** np.arange(K)
+        self.curved = np.ones((3 * p, K))  # the first one bends as the common matrix does
+        self.curved[:, 1:] = np.tile(10.0 ** np.random.default_rng(1).uniform(-3, 0, (p, K - 1)), (3, 1))
+        self.smoothness, self.asked = 1e3, []
+
+    def gradient(self, w):
+        self.gradients += 1
+        return self.rows.T @ (self.curved * (self.rows @ w)) + self.convexity * w + self.line
+
+    def _curvatures(self, w, damping):
+        return self.curved
+
+    def hessians(self, w, damping, which):
+        self.asked.append(which.tolist())
+        return super().hessians(w, damping, which)
+
+
+@pytest.mark.usefixtures("no_fallback", "shared")
+def test_objectives_for_which_products_take_long_get_hessians_of_their_own(monkeypatch):
+    monkeypatch.setattr(newton, "_PRODUCTS", 3)
+    objectives = Apart()
+    w = minima(objectives, (40, K), TOLERANCE)
+    assert (np.linalg.norm(objectives.gradient(w), axis=0) <= TOLERANCE).all()
+    assert objectives.asked
+    assert all(0 not in which for which in objectives.asked)
+    assert len(objectives.asked) <= 3  # they serve all later steps
+
+
+@pytest.mark.usefixtures("shared")
+def test_own_hessians_that_cannot_be_factored_stop_nothing(monkeypatch):
+    monkeypatch.setattr(newton, "_PRODUCTS", 3)
+    objectives = Apart()
+    objectives.hessians = lambda w, damping, which: np.zeros((len(which), 40, 40)) - np.eye(40)
+    with np.errstate(all="ignore"):
+        w = minima(objectives, (40, K), TOLERANCE)
+    assert (np.linalg.norm(objectives.gradient(w), axis=0) <= TOLERANCE).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("shape", ["logistic", "flat, then steep"])
+@pytest.mark.parametrize("bad", BAD_HESSIANS)
+def test_a_useless_common_matrix_leads_to_the_fallback(bad, shape):
+    class Bad(Sum):
+        def common(self):
+            matrix = BAD_HESSIANS[bad](np.stack([self.rows.T @ self.rows]), np.random.default_rng(7))
+            return newton.Common(matrix[0])
+
+    objectives = Bad(shape)
+    assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize("factor", [0.0, np.nan, np.inf, -1.0, 1e300])
+def test_useless_curvatures_and_products_lead_to_the_fallback(factor):
+    objectives = Sum()
+    objectives.curvatures = lambda w, damping: factor * np.ones(K)
+    assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
+    objectives.products = lambda w, damping: lambda step: factor * step
+    assert (lengths(objectives, solve(objectives)) <= TOLERANCE).all()
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "n_objectives", "common"),
+    [(99, 1, False), (100, 1, True), (54, 10, False), (55, 10, True), (1000, 3, True), (1001, 3, False)],
+)
+def test_columns_and_objectives_decide_how_systems_are_solved(n_columns, n_objectives, common):
+    class Asked:
+        def common(self):
+            return "a matrix"
+
+    found = newton._system(Asked(), n_columns, n_objectives)
+    assert isinstance(found, newton._CommonSystem) == common
+    without = newton._system(type("Bent", (), {"common": lambda self: None})(), n_columns, n_objectives)
+    assert not isinstance(without, newton._CommonSystem)
+
+
+def test_only_objectives_that_are_far_and_hardly_moved_get_new_hessians():
+    system = newton._System(None, P, 4)
+    ratio, far = np.array([0.01, 0.9, 0.9, np.nan]), np.array([True, True, False, True])
+    assert system.worn(ratio, far).tolist() == [False, True, False, False]

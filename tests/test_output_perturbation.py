@@ -53,9 +53,9 @@ def problem(cap, n=2000, n_classes=None, adjacency="zero-out", seed=0):
 def test_pure_noise_in_many_columns_is_warned_about():
     """Its norm is d/epsilon: 8 * 11/0.1 = 880 rows are too few, and 1,000 are not."""
     X, y = np.random.default_rng(0).random((1000, 10)), np.arange(1000) % 2
-    with pytest.warns(UserWarning, match="870 rows and 11 weights.*little more than chance.*or spend a delta"):
+    with pytest.warns(UserWarning, match="870 rows, 10 columns .*little more than chance.*or spend a delta"):
         OutputPerturbationLogisticRegression(epsilon=0.1).fit(X[:870], y[:870])
-    with pytest.warns(UserWarning, match="1000 rows and 33 weights"):
+    with pytest.warns(UserWarning, match="1000 rows, 10 columns and 3 classes"):
         OutputPerturbationLogisticRegression(epsilon=0.1, classes=[0, 1, 2]).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, Chunk, Columns, RawRows, RowMap, StoredRows
 from dpsk.data.grid import CENTRED_CHUNK_ROWS, UNIT_BITS
+from dpsk.data.rows import ChunkRows
 from dpsk.data.stored import Scratch, blocks_of, require_room
 from dpsk.data.tables import StoredTable
 from dpsk.losses import Logistic
@@ -70,6 +71,23 @@ def test_random_parts_of_dense_and_sparse_blocks_give_the_same_bits(on_disk, cen
     for left_out in range(0, 2000, 100):
         moved = whole.total(query) - stored.subset(np.delete(np.sort(chosen), left_out)).total(query)
         assert np.linalg.norm(moved.astype(float)) <= bound
+
+
+def test_long_dense_chunks_do_not_make_long_sparse_ones():
+    """Before the centre is subtracted, sums of more than 8,192 rows may round."""
+    d, n = 3, 24_000
+    X, y = example(n, d, density=0.1)
+    how = RowMap(columns=columns(d, True))
+    dense = ArrayRows(example(20_000, d)[0], np.ones(20_000), how)
+    (long,) = dense._chunks()
+    few = [chunk for a in range(0, n, 1000) for chunk in ArrayRows(X[a : a + 1000], y[a : a + 1000], how)._chunks()]
+    assert not long.sparse
+    assert all(chunk.sparse for chunk in few)
+    mixed = ChunkRows(lambda: [long, *few], how.of_shape(20_000 + n, d))
+    taken = mixed.rows_at(np.arange(20_000 + n), 20_000 + n)
+    assert {chunk.sparse for chunk in taken._chunks()} == {True, False}
+    assert max(len(chunk) for chunk in taken._chunks() if chunk.sparse) <= CENTRED_CHUNK_ROWS
+    assert max(len(chunk) for chunk in taken._chunks()) == 20_000
 
 
 def test_dense_and_sparse_rows_are_not_joined():

@@ -76,10 +76,12 @@ ALL = (
     Experiment(
         "second_order_accuracy", "second_order_accuracy", "accuracy of DPSecondOrderClassifier on Adult and Bank"
     ),
+    Experiment("hopeless", "hopeless", "which fits end near chance, and which are warned of", repeats=1, jobs=1),
     timed("speed", "time of DP-AGD in multiples of its floor, and its memory"),
     timed("speed_default", "time of the default in multiples of its floor"),
     timed("speed_minima", "time of fits that find a minimum, beside scikit-learn"),
     timed("speed_line_search", "time of the line search in multiples of its floor"),
+    timed("shapes", "time of the default by rows, columns, storage and classes, beside scikit-learn"),
     timed("storages", "time in memory beside a memory-mapped file, and by rows"),
     timed("tabular_scale", "raw tables: time and memory by rows, beside boosted trees"),
     timed("predictions", "time of predictions beside one matrix product"),

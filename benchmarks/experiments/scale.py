@@ -131,6 +131,7 @@ def one(folder: Path, name: str) -> list[object]:
         if release.label in counts:
             counts[release.label] += release.count
     each = {kind: (before[kind] + after[kind]) / 2 for kind in before}
+    each["product"] = each["gradient"]  # with a Hessian: X @ direction and X.T @ residuals
     one_cast = sum(counts[kind] * each[kind] for kind in counts)
     bare = one_cast + counts["gradient"] * (each["two passes"] - each["gradient"]) * (name == "DP-AGD")
     times = (round(wall, 2), round(took, 2), round(bare, 2), round(took / bare, 3), round(took / one_cast, 3))

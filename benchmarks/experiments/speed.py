@@ -19,7 +19,7 @@ from ..experiment import write
 from ..folds import cached
 from ..inside import CANDIDATES, Logistic, Softmax, SystemBits, adaptive_fit, rounded_gaussian
 from ..table import Table
-from ..timing import csr_bytes, median, products, times_as_long
+from ..timing import csr_bytes, in_turn, median, products, times_as_long
 
 INPUTS = ("dense, rows first", "dense, columns first", "CSR", "dense without zeros")
 MEMORY = ("dense, 12 % non-zero", "CSR", "dense without zeros")
@@ -62,12 +62,24 @@ def measure_input(folder: Path | None, name: str) -> list[str]:
 
 
 def measure_noise(folder: Path | None, data: str) -> list[str]:
-    """Return the time of the Gaussian noise of one gradient, and its part of a fit."""
+    """Return the CPU time of the Gaussian noise of one gradient, and its part of a fit."""
     X, y = cached(data, folder)
+    bits, counts = SystemBits(), {}
     with threadpool_limits(1):
-        one = median(lambda: rounded_gaussian(2**40, X.shape[1] + 1, SystemBits()), 50)
-        seconds, counts = fit(X, y)
-    return [f"{1e6 * one:.0f}", f"{100 * one * counts['gradient'] / seconds:.1f}"]
+        one = np.median(in_turn([lambda: rounded_gaussian(2**40, X.shape[1] + 1, bits)], 50, time.process_time))
+        whole = np.median(in_turn([lambda: counts.update(fit(X, y)[1])], 5, time.process_time))
+    return [f"{1e6 * one:.0f}", f"{100 * one * counts['gradient'] / whole:.1f}"]
+
+
+def measure_draws(folder: Path | None, scale: str, entries: str) -> list[str]:
+    """Return the microseconds of CPU time a draw, and those of 8 random bytes and of a float that is not exact."""
+    sigma, n = 2 ** int(scale.removeprefix("2^")), int(entries.replace(",", ""))
+    bits, generator = SystemBits(), np.random.default_rng(0)
+    calls = min(200, -(-200_000 // n))
+    works = [lambda: rounded_gaussian(sigma, n, bits), lambda: bits.take(8 * n), lambda: generator.normal(size=n)]
+    many = [lambda work=work: [work() for _ in range(calls)] for work in works]
+    times = np.median(in_turn(many, 7, time.process_time), axis=0) / (calls * n)
+    return [f"{1e6 * value:.3f}" for value in times]
 
 
 def measure_memory(folder: Path | None, name: str) -> list[str]:
@@ -108,6 +120,14 @@ OF_CLASSES = ("gradients", "choices", "fit, ms", "ms a gradient and choice", "pe
 TABLES = {
     "adult": (Table("speed", ("input",), ("floor of", *RATIO), measure_input), INPUTS),
     "noise": (Table("speed_noise", ("data",), ("us a gradient", "% of a fit"), measure_noise), ("adult",)),
+    "draws": (
+        Table(
+            "speed_draws", ("deviation", "entries"), ("us a draw", "8 random bytes", "a normal float"), measure_draws
+        ),
+        tuple(
+            (scale, n) for scale in ("2^1", "2^40", "2^56") for n in ("1", "10", "100", "1,000", "10,000", "1,000,000")
+        ),
+    ),
     "memory": (Table("speed_memory", ("input",), PEAK, measure_memory), MEMORY),
     "rows": (
         Table("speed_rows", ("rows",), (*RATIO, "microseconds a row and release"), measure_rows),
@@ -124,4 +144,4 @@ def report() -> None:
 
 
 def needs(repeats: None):
-    return [(table, [(name,) for name in names]) for table, names in TABLES.values()]
+    return [(table, [n if isinstance(n, tuple) else (n,) for n in names]) for table, names in TABLES.values()]

@@ -26,6 +26,9 @@ _MAX_COLUMNS = 2**26  # an entry adds at most 2^(2*UNIT_BITS) to the squared nor
 _BLOCK_ROWS = 4096  # rows worked on at a time, fewer of many columns:
 _BLOCK_ENTRIES = 2**15  # what is made of them stays in cache
 _CHUNK_ENTRIES = 2**20  # about as many stay in a larger cache from one product to the next
+_LONGEST: int = MOST_ROWS  # of a chunk or block, so that rows with weights can be added too
+_NARROW_ENTRIES = 2**19  # of longer chunks of few columns: what is done once per chunk takes as long there as sums
+_COUNTED_ROWS, _COUNTED_ENTRIES = 128, 2**22  # of many columns, whose counts are as long as a hundred rows of them
 _FEWEST_ROWS = 1024  # of a chunk: fewer take longer to get at than to sum
 _SPARSE_DENSITY = 0.3  # below this CSR (12 bytes an entry) is smaller and faster than dense columns (8 bytes)
 
@@ -38,7 +41,7 @@ class ArrayRows(ChunkRows):
 
     The values of ``X`` are finite; all but those of a Compact are checked. ``y`` holds -1/+1, or class numbers
     0..n_classes-1. ``chunk_rows`` is the number of rows per chunk, at most ``CHUNK_ROWS``; None for as many as are
-    summed fastest (:func:`blocks_of`).
+    summed fastest.
     """
 
     def __init__(
@@ -204,7 +207,7 @@ class RawRows(ChunkRows):
         for block in blocks:
             X = block.matrix if isinstance(block, Compact) else block
             X = X.tocsr() if sp.issparse(X) else X
-            step = _BLOCK_ROWS if sp.issparse(X) else _few_rows(d)
+            step = _counted_rows(X)
             for rows in _slices(X.shape[0], step):
                 there = slice(first + rows.start, first + rows.stop)
                 parts.append(_RawPart(X, rows, weights.of(there) if weights else None))
@@ -271,7 +274,7 @@ class Compact:
     def trusted(cls, X: Matrix) -> Compact:
         """Return rows that were checked already."""
         if sp.issparse(X):
-            return cls(X.tocsr())
+            return cls(_canonical(X))
         mostly_zeros = np.count_nonzero(X) < _SPARSE_DENSITY * X.size
         return cls(_compressed(X) if mostly_zeros else X)
 
@@ -282,7 +285,7 @@ class Compact:
 
 def blocks_of(X: Matrix) -> Iterator[slice]:
     """Yield slices of rows that are worked on at a time."""
-    return _slices(X.shape[0], _chunk_rows(X))
+    return _slices(X.shape[0], min(_chunk_rows(X), CENTRED_CHUNK_ROWS))
 
 
 def _slices(n_rows: int, step: int) -> Iterator[slice]:
@@ -292,9 +295,14 @@ def _slices(n_rows: int, step: int) -> Iterator[slice]:
 
 def _chunk_rows(X: Matrix, how: RowMap | None = None) -> int:
     """Return how many rows are summed at a time, so that dense rows and the results for each row stay in cache."""
-    rows, added = CENTRED_CHUNK_ROWS, how.n_added if how else 0
-    dense = not sp.issparse(X) or (how is not None and how.waves is not None and how.waves.makes_dense(X.shape[1]))
-    while dense and rows > _FEWEST_ROWS and rows * (X.shape[1] + added) > _CHUNK_ENTRIES:
+    how = how or RowMap()
+    rows, n_columns = CENTRED_CHUNK_ROWS, X.shape[1]
+    dense = not sp.issparse(X) or (how.waves is not None and how.waves.makes_dense(n_columns))
+    entries = n_columns + how.n_added if dense else 0
+    results = 2 * (how.n_classes or 1)
+    while entries and rows < _LONGEST and 2 * rows * max(entries, results) <= _NARROW_ENTRIES:
+        rows *= 2
+    while rows > _FEWEST_ROWS and rows * max(entries, results) > _CHUNK_ENTRIES:
         rows //= 2
     return rows
 
@@ -302,6 +310,15 @@ def _chunk_rows(X: Matrix, how: RowMap | None = None) -> int:
 def _few_rows(n_columns: int) -> int:
     """Return how many rows of so many columns are worked on at a time."""
     return max(1, min(_BLOCK_ROWS, _BLOCK_ENTRIES // n_columns))
+
+
+def _counted_rows(X: Matrix) -> int:
+    """Return how many rows are counted at a time: so many that their entries outweigh the counts of each column."""
+    n, d = map(int, X.shape)
+    if not sp.issparse(X):
+        return max(_few_rows(d), min(_COUNTED_ROWS, _CHUNK_ENTRIES // max(1, d)))
+    in_memory = _COUNTED_ENTRIES * n // max(1, int(X.nnz))
+    return max(_BLOCK_ROWS, min(d // 8, in_memory, _LONGEST))
 
 
 def _own_values(X: Matrix) -> Matrix:
@@ -323,6 +340,14 @@ def _sum_of_squares(steps: Floats) -> Floats:
         steps = steps.astype(np.int64)
     squares: Floats = np.einsum("ij,ij->i", steps, steps) * _GRID**2
     return squares
+
+
+def _canonical(X: Matrix) -> Matrix:
+    """Return a sparse matrix as CSR with one entry in each place, in order: else each pass would sort the entries."""
+    X = X if X.format == "csr" else one_per_place(X)
+    if X.has_canonical_format:
+        return X
+    return sp.vstack([one_per_place(X[rows]) for rows in _slices(X.shape[0], _BLOCK_ROWS)], format="csr")
 
 
 def _compressed(X: NDArray[Any]) -> Matrix:

@@ -62,9 +62,14 @@ def weights_on_grid(w: Floats, spacing: float = 0.0) -> tuple[Floats, float]:
     if size < 2.0**-400:
         return np.zeros_like(w), max(spacing, 2.0**-400)
     own = power_of_two_above(size) * 2.0**-WEIGHT_BITS
-    if not spacing:
-        for finer in own * 0.5 ** np.arange(53 - UNIT_BITS - WEIGHT_BITS + 1):
-            if np.array_equal(np.rint(w / finer) * finer, w):
-                return w, float(finer)
+    finer = own * 0.5 ** np.arange(53 - UNIT_BITS - WEIGHT_BITS + 1)
+    if not spacing and _lie_on(finer[-1], w):  # what is not on the finest grid is on none of them
+        return w, float(next(grid for grid in finer if _lie_on(grid, w)))
     spacing = max(own, spacing)
     return np.rint(w / spacing) * spacing, spacing
+
+
+def _lie_on(spacing: float, w: Floats) -> bool:
+    """Return whether weights are multiples of a power of two. The first few mostly tell that they are not."""
+    parts = (w.reshape(-1)[:8], w) if w.size > 8 else (w,)
+    return all(np.array_equal(np.rint(part / spacing) * spacing, part) for part in parts)

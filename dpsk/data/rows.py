@@ -54,28 +54,38 @@ def _line(start: Floats, step: Floats, multiples: Floats, exact: bool) -> Line:
 class Memory:
     """The products of one chunk at the last points. They never leave the chunk."""
 
-    _kept: tuple[Line, Floats, Floats | None] | None = None  # replaced as a whole: threads may share a chunk
+    # weights and products there; the line that starts there and the products along its step, if there is one
+    _kept: tuple[Floats, Floats, Line | None, Floats | None] | None = None  # one value: threads may share a chunk
 
     def keep(self, line: Line, start: Floats, step: Floats | None = None) -> None:
         """Remember the products at the start of a line and along its step."""
-        self._kept = line, start, step
+        self._kept = line.start, start, line, step
+
+    def keep_point(self, w: Floats, product: Floats) -> None:
+        """Remember the products at ``w``, an array that does not change any more."""
+        self._kept = w, product, None, None
 
     def recall_step(self, step: Floats) -> Floats | None:
         """Return the products along ``step`` if it is the one of the last line."""
         kept = self._kept
-        return kept[2] if kept is not None and np.array_equal(kept[0].step, step) else None
+        return kept[3] if kept is not None and kept[2] is not None and _equal(kept[2].step, step) else None
 
     def recall(self, w: Floats) -> Floats | None:
         """Return the products at ``w`` if the last line gives them without rounding."""
         if self._kept is None:
             return None
-        line, start, step = self._kept
-        if np.array_equal(line.start, w):
+        at, start, line, step = self._kept
+        if _equal(at, w):
             return start
-        if step is None or not line.exact or line.points.shape[1:] != w.shape:
+        if line is None or step is None or not line.exact or line.points.shape[1:] != w.shape:
             return None
         found = np.flatnonzero((line.points == w).reshape(len(line.points), -1).all(axis=1))
         return start + line.multiples[found[0]] * step if found.size else None
+
+
+def _equal(a: Floats, b: Floats) -> bool:
+    """Return whether two arrays are equal. Different weights mostly differ in the last number, which is fast to see."""
+    return a is b or (a.shape == b.shape and a.item(-1) == b.item(-1) and np.array_equal(a, b))
 
 
 @dataclass
@@ -102,6 +112,7 @@ class Chunk:
 
     def __post_init__(self) -> None:
         self.largest_scale = float(self.scale.max(initial=0.0))
+        self._limits: tuple[float, Floats] | None = None
         self.transposed = self.units.T  # shares the values; a new one costs a sparse product of a few hundred rows
 
     def __len__(self) -> int:
@@ -179,8 +190,8 @@ class Chunk:
         """Return x.w for every row, the same bits on every storage. ``w`` must be on the weight grid."""
         product = self.memory.recall(w)
         if product is None:
-            product, w = self._product(w), w.copy()
-            self.memory.keep(Line(w, w, np.zeros(1), w[None], exact=False), product)
+            product = self._product(w)
+            self.memory.keep_point(w.copy() if w.flags.writeable else w, product)
         return self._scaled(product, w)
 
     def scores_along(self, line: Line) -> tuple[Floats, Floats]:
@@ -204,7 +215,7 @@ class Chunk:
         """
         sums = self.transposed @ residuals
         if self.offset is not None:
-            sums = sums - np.multiply.outer(self.offset, residuals.sum(axis=0))
+            sums -= np.multiply.outer(self.offset, residuals.sum(axis=0))
         if self.constant is not None:
             sums = np.concatenate([sums, (self.constant @ residuals)[None]])
         total: Integers = (sums * 2.0**UNIT_BITS).astype(np.int64)
@@ -226,18 +237,49 @@ class Chunk:
             raise ValueError(f"weights have shape {w.shape}, but these data need {expected}")
         # columns first: the scores of one class lie side by side
         slopes = w if self.constant is None else w[:-1]
-        product: Floats = np.asfortranarray(self.units @ slopes)
-        if self.offset is not None:
-            product -= self.offset @ slopes
-        if self.constant is not None:
+        product: Floats
+        if w.ndim == 1 or self.sparse:
+            product = np.asfortranarray(self.units @ slopes)
+        else:
+            product = (slopes.T @ self.transposed).T
+        one, shift = self._one_constant, None if self.offset is None else -(self.offset @ slopes)
+        if one is not None:
+            shift = w[-1] * one if shift is None else shift + w[-1] * one
+        if shift is not None:
+            product += shift
+        if self.constant is not None and one is None:
             product += np.multiply.outer(w[-1], self.constant).T
         return product
 
+    @cached_property
+    def _one_constant(self) -> float | None:
+        """The intercept column's entry, if it is the same in all rows."""
+        return None if self.constant is None else _one_value(self.constant)
+
+    @cached_property
+    def one_scale(self) -> float | None:
+        """The scale, if it is the same for all rows."""
+        return _one_value(self.scale)
+
+    def limits(self, bound: float) -> Floats:
+        """Return ``bound / norm`` for every row. They are remembered: solvers ask for the same ones in every pass."""
+        if self._limits is None or self._limits[0] != bound:
+            self._limits = bound, bound / self.norm  # one value: threads may share a chunk
+        return self._limits[1]
+
     def _scaled(self, product: Floats, w: Floats) -> Floats:
-        scores: Floats = (self.scale if product.ndim == 1 else self.scale[:, None]) * product
+        scale = self.scale if self.one_scale is None else self.one_scale
+        scores: Floats = (scale if product.ndim == 1 or isinstance(scale, float) else scale[:, None]) * product
         if 2 * self.largest_scale * np.abs(w).sum() >= _LARGEST_SCORE:  # a unit less its offset is at most 2
             np.clip(scores, -_LARGEST_SCORE, _LARGEST_SCORE, out=scores)
         return scores
+
+
+def _one_value(numbers: Floats) -> float | None:
+    """Return the number that is in every place; None if there are different ones, or none."""
+    if not len(numbers) or numbers[0] != numbers[-1] or not (numbers == numbers[0]).all():
+        return None
+    return float(numbers[0])
 
 
 @dataclass
@@ -382,12 +424,12 @@ class ChunkRows(Rows):
     def rows_at(self, indices: Integers, n_units: int) -> ChunkRows:
         indices = np.sort(indices)
         parts: list[Any] = []
-        start = longest = 0
+        start, longest = 0, {True: 0, False: 0}  # sparse or not: fewer centred rows are added at a time where they are
         for part in self._parts():
             first, last = np.searchsorted(indices, [start, start + len(part)])
             if last > first or not parts:  # a part without rows still knows the shape of its sums
                 parts.append(part.take(indices[first:last] - start))
-            start, longest = start + len(part), max(longest, len(part))
+            start, longest[part.sparse] = start + len(part), max(longest[part.sparse], len(part))
         taken = list(_joined(parts, longest))
         return ChunkRows(lambda: taken, replace(self.public, n_rows=n_units))
 
@@ -421,14 +463,14 @@ def _sum(kernel: Kernel, parts: Iterable[Part], errors: Any = None) -> Integers:
     return total
 
 
-def _joined(parts: list[Any], longest: int) -> Iterator[Any]:
-    """Yield chunks of at most ``longest`` rows; short adjacent chunks of one kind are joined."""
+def _joined(parts: list[Any], longest: dict[bool, int]) -> Iterator[Any]:
+    """Yield chunks, sparse ones or others, of at most so many rows; short adjacent chunks of one kind are joined."""
     if len(parts) <= 8:
         yield from parts
         return
     group: list[Any] = []
     for part in parts:
-        if group and (part.sparse != group[0].sparse or sum(map(len, group)) + len(part) > longest):
+        if group and (part.sparse != group[0].sparse or sum(map(len, group)) + len(part) > longest[part.sparse]):
             yield type(part).joined(group)
             group = []
         group.append(part)

@@ -195,7 +195,9 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
                 plan.weighting.require(table, plan.budget)
                 if plan.budget is None and not exact:  # the facts had to be known to tell that it is the exact model
                     warn_not_private(noisy=False, seeded=False, stacklevel=CALLER_OF_FIT)
-                self._warn((*doubts(plan, table.facts), *(() if exact else plan.weighting.doubts(table))))
+                self._warn(
+                    (*doubts(plan, table.facts, adjacency=adjacency), *(() if exact else plan.weighting.doubts(table)))
+                )
                 table_of: Any = {"columns": table.facts.n_features, "names": table.facts.names, "unit": unit}
                 count_fit(ledger, plan.budget, adjacency=adjacency, private=promise["private"], **table_of)
                 with set_aside(ledger, plan.budget, **promise, asked=asked) as reserved:

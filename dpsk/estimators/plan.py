@@ -9,14 +9,17 @@ from ..data import Facts, Unknown
 from ..encodings import Encoding, Weighting
 from ..objectives import Linear
 from ..penalties import L2
-from ..privacy import Budget, conversions
+from ..privacy import Budget, GaussianDP, conversions
+from ..privacy.neighbours import Adjacency
 from ..privacy.units import several
 from ..requirements import require_fields
 from ..solvers import Solver
 
 Part = TypeVar("Part")
 
-_HOPELESS = 8.0  # typical gradients that all rows together must be worth, in units of the noise
+# How often the rows must outweigh the noise: once and for all, for each class, and from how many columns on more often.
+ONCE, EACH, WIDE = 4.0, 2.0, 1000  # benchmarks/results/hopeless.md
+FIELD = 20  # columns that a field of a raw table counts as, before it is known how many features it becomes
 
 
 @dataclass(frozen=True)
@@ -110,30 +113,67 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
     return replace(plan, weighting=with_parameters_of(estimator, Weighting))
 
 
-def doubts(plan: Plan, facts: Facts, *, delta: float | None = None) -> Iterator[str]:
+def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = None) -> Iterator[str]:
     """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
-    budget, n, units = plan.budget, facts.n_rows, several(facts.unit)
+    budget, n = plan.budget, facts.n_rows
     if budget is None:
         return
     delta = budget.delta if delta is None else delta
-    weights = (facts.n_features + bool(plan.encoding.fit_intercept)) * (facts.n_scores or 1)
     if delta > 1 / n:
         yield (
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
-    if budget.delta == 0:  # the norm of pure noise grows with the number of weights, not with its root
-        noise = weights / budget.epsilon
-    else:
-        rho = budget.currency.rho(budget.limit)
-        if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
-            rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
-        noise = math.sqrt(weights / (2 * rho))
-    if n < _HOPELESS * noise:
-        pure = ", or spend a delta, whose noise grows with their root only" if budget.delta == 0 else ""
-        yield (
-            f"epsilon={budget.epsilon:.3g} with {n} {units} and {weights} weights: the noise is nearly as large as the "
-            f"sum of all gradients, so expect little more than chance. Raise epsilon, add {units}, or use fewer "
-            "columns or classes"
-            f"{pure}"
-        )
+    product = hopeful_product(plan, facts, adjacency)
+    if n * strength_of(budget) < product:
+        yield _hopeless(budget, facts, product)
+
+
+def strength_of(budget: Budget) -> float:
+    """Return one over the noise that a budget buys: mu, or epsilon where delta is 0."""
+    if budget.delta == 0:
+        return budget.epsilon
+    rho = budget.currency.rho(budget.limit)
+    if rho is None:  # sampled batches: about as noisy as all rows would be for the same promise
+        rho = conversions.zcdp_rho(budget.epsilon, budget.delta)
+    return math.sqrt(2 * rho)
+
+
+def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
+    """Return from which product of rows and strength on fits of most data find more than chance.
+
+    ``noise`` is the norm of the noise in the gradient of one class's weights, in gradients of typical rows, if a budget
+    of strength 1 buys one sum. The rows of a class have to outweigh it, and with K classes they are about one in K: so
+    what is needed grows with K. Where columns are very many, each tells little beside the noise in its own weight. The
+    constants told fits on made data with and without hope apart (benchmarks/results/hopeless.md).
+    """
+    columns = facts.n_features * (1 if facts.schema is None else FIELD) + bool(plan.encoding.fit_intercept)
+    scores = facts.n_scores or 1
+    pure = plan.budget is not None and plan.budget.delta == 0
+    # the norm of pure noise grows with the number of all weights, not with its root
+    noise = columns * math.sqrt(scores) if pure else math.sqrt(columns)
+    often = (ONCE + EACH * facts.n_classes) * math.sqrt(math.sqrt(max(1.0, columns / WIDE)))
+    return Adjacency(adjacency).parts * noise * often * plan.solver.demand
+
+
+def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
+    """Return that noise is too large for these data, and what would be enough."""
+    n, units = facts.n_rows, several(facts.unit)
+    fields, fewer = ("columns" if facts.schema is None else "fields"), " or classes" if facts.n_scores else ""
+    pure = ", or spend a delta, whose noise grows with the root of their number only" if budget.delta == 0 else ""
+    return (
+        f"epsilon={budget.epsilon:.3g} with {n} {units}, {facts.n_features} {fields} and {facts.n_classes} classes: "
+        f"the noise outweighs what so many {units} can tell, so expect little more than chance, unless classes lie far "
+        "apart, columns repeat one another or most entries are 0. Raise epsilon beyond "
+        f"{_epsilon(budget, product / n):.2g}, fit more than {product / strength_of(budget):.0f} {units}, or use fewer "
+        f"{fields}{fewer}{pure}"
+    )
+
+
+def _epsilon(budget: Budget, needed: float) -> float:
+    """Return the epsilon of a budget of this strength."""
+    if budget.delta == 0:
+        return needed
+    if isinstance(budget.currency, GaussianDP):
+        return budget.currency.epsilon(needed**2, budget.delta)
+    return conversions.zcdp_epsilon(budget.delta, needed**2 / 2)

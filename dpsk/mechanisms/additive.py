@@ -10,7 +10,8 @@ from ..privacy.costs import GaussianCost
 from ..privacy.ledger import BudgetExhausted
 from .mechanism import Mechanism, PureMechanism, Sensitivity
 from .randomness import Bits
-from .samplers import MAX_SCALE, Floats, Integers, discrete_laplace, rounded_gaussian
+from .samplers import MAX_SCALE, Floats, Integers, discrete_laplace
+from .staircase import rounded_gaussian
 
 
 def noise_scale(sensitivity: float, strength: float) -> int:

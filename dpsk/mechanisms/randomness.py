@@ -45,7 +45,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class SystemBits:
-    """Bits from the operating system's cryptographic generator, fetched in blocks.
+    """Bits from the operating system's cryptographic generator, fetched in blocks; many bytes are fetched directly.
 
     No byte is given out twice: each thread has its own block, and a forked child drops the block it inherited.
     """
@@ -56,10 +56,12 @@ class SystemBits:
         self._block = _Block()
 
     def take(self, n_bytes: int) -> bytes:
+        if n_bytes > _BUFFER_BYTES // 4:
+            return os.urandom(n_bytes)
         block = self._block
         end = block.position + n_bytes
         if end > len(block.buffer) or block.generation != _generation:
-            block.buffer = os.urandom(max(_BUFFER_BYTES, n_bytes))
+            block.buffer = os.urandom(_BUFFER_BYTES)
             block.position, block.generation, end = 0, _generation, n_bytes
         taken = block.buffer[block.position : end]
         block.position = end

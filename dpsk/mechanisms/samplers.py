@@ -26,8 +26,8 @@ Refine: TypeAlias = Callable[[int], tuple[Fraction, Fraction]]
 MAX_SCALE = 2**56
 """Largest scale of the noise, in grid units: its tails then still fit into 64-bit integers."""
 
-# Rounding of the exponent (a few units in 2^-53, times x*exp(-x) < 1/2), of exp (at most 4 units) and the bits of the
-# uniform number not drawn yet together stay below 2^-49; the band is 32 times wider.
+# Rounding of the exponent (a few units in 2^-53, times x*exp(-x) < 1/2), of exp (at most 4 units), of level and height,
+# and the bits of the uniform number not drawn yet together stay below 2^-48; the band is 16 times wider.
 _BAND = 2.0**-44
 
 
@@ -36,28 +36,40 @@ def words(n: int, bits: Bits) -> NDArray[np.uint64]:
     return np.frombuffer(bits.take(8 * n), dtype="<u8")
 
 
-def bernoulli_exp(exponent: Floats, refine: Callable[[int], Refine], bits: Bits) -> NDArray[np.bool_]:
-    """Flip one coin per entry, heads with probability exactly ``exp(-exponent)``.
+def bernoulli_exp(
+    exponent: Floats,
+    refine: Callable[[int], Refine],
+    bits: Bits,
+    *,
+    level: Integers | int = 0,
+    height: Floats | float = 1.0,
+) -> NDArray[np.bool_]:
+    """Flip one coin per entry, heads with probability exactly ``height * exp(-exponent) - level``, cut to [0, 1].
 
     ``exponent`` holds non-negative floats whose ``exp`` is off by less than 2^-49; ``refine(i)`` returns the exact
     value of entry i as brackets that close as more digits are asked for. It is called only for the undecided.
+    ``height`` holds integers from 1 on, ``level`` integers from 0 to height + 1.
     """
     uniform = words(len(exponent), bits) >> np.uint64(11)
-    gap = uniform * 2.0**-53 - np.exp(-exponent)
+    gap = (level + uniform * 2.0**-53) / height - np.exp(-exponent)
     heads = gap < 0
-    for i in np.flatnonzero(np.abs(gap) < _BAND):
-        heads[i] = _decide(int(uniform[i]), refine(int(i)), bits)
+    undecided = np.flatnonzero(np.abs(gap) < _BAND)
+    if undecided.size:
+        levels, heights = np.broadcast_to(level, heads.shape), np.broadcast_to(height, heads.shape)
+        for i in undecided:
+            start = int(levels[i]) << 53 | int(uniform[i])
+            heads[i] = _decide(start, int(heights[i]), refine(int(i)), bits)
     return heads
 
 
-def _decide(uniform: int, refine: Refine, bits: Bits) -> bool:
-    """Return whether a uniform real number that starts with these 53 bits is below exp(-exponent)."""
+def _decide(uniform: int, height: int, refine: Refine, bits: Bits) -> bool:
+    """Return whether a real number with uniform digits that starts with these 53 is below height * exp(-exponent)."""
     length = 53
     while True:
         low, high = refine(length)
-        if uniform + 1 <= _scaled_exp(high, length) - 1:
+        if uniform + 1 <= height * (_scaled_exp(high, length) - 1):
             return True
-        if uniform >= _scaled_exp(low, length) + 2:
+        if uniform >= height * (_scaled_exp(low, length) + 2):
             return False
         uniform = uniform << 64 | int.from_bytes(bits.take(8), "little")
         length += 64
@@ -85,7 +97,7 @@ def uniform_below(bound: int, n: int, bits: Bits) -> Integers:
         draws = (words(m, bits) & mask).astype(np.int64)
         return draws[draws < bound]
 
-    return _first(n, propose, rate=bound / (int(mask) + 1))
+    return first_accepted(n, propose, rate=bound / (int(mask) + 1))
 
 
 def permutation(n: int, bits: Bits) -> Integers:
@@ -151,7 +163,7 @@ def discrete_laplace(scale: int, n: int, bits: Bits, *, one_sided: bool = False)
 
     Canonne, Kamath & Steinke (2020), Algorithm 2. Minus zero is drawn again.
     """
-    _check_scale(scale)
+    check_scale(scale)
 
     def propose(m: int) -> Integers:
         u = uniform_below(scale, m, bits)
@@ -164,70 +176,25 @@ def discrete_laplace(scale: int, n: int, bits: Bits, *, one_sided: bool = False)
         kept: Integers = signed[~(negative & (k == 0))]
         return kept
 
-    return _first(n, propose, rate=0.6)
+    return first_accepted(n, propose, rate=0.6)
 
 
-def rounded_gaussian(sigma: int, n: int, bits: Bits) -> Integers:
-    """Return ``n`` draws of a continuous N(0, sigma**2), each rounded to the nearest integer.
-
-    The magnitude in units of sigma is j + x with a geometric j and a uniform x = (i + f)/sigma on [0, 1), of an integer
-    i and a fraction f. It is kept with probability ``exp(-((j-1)**2 + x*(2j + x))/2)`` (the principle of Karney 2016).
-    Only the first binary digit of f decides the rounding, so the result is exact.
-    """
-    _check_scale(sigma)
-    half = np.uint64(1 << 52)
-
-    def propose(m: int) -> Integers:
-        j = geometric(m, bits)
-        i = uniform_below(sigma, m, bits)
-        raw = words(m, bits)
-        fraction = raw >> np.uint64(11)
-        x = (i + fraction * 2.0**-53) / sigma
-        exponent = ((j - 1) ** 2 + x * (2 * j + x)) / 2
-        kept = bernoulli_exp(
-            exponent, lambda k: _gaussian_exponent(int(j[k]), int(i[k]), int(fraction[k]), sigma, bits), bits
-        )
-        magnitude = sigma * j + i + (fraction >= half)
-        negative = (raw & np.uint64(1)).astype(bool)  # one of the 11 bits that the fraction left over
-        return np.where(negative, -magnitude, magnitude)[kept]
-
-    return _first(n, propose, rate=0.48)
-
-
-def _gaussian_exponent(j: int, i: int, fraction: int, sigma: int, bits: Bits) -> Refine:
-    """Return brackets of ((j-1)^2 + x(2j+x))/2, x = (i + f)/sigma, where 53 digits of f are known so far."""
-    known, length = fraction, 53
-
-    def refine(digits: int) -> tuple[Fraction, Fraction]:
-        nonlocal known, length
-        while length < digits:
-            known = known << 64 | int.from_bytes(bits.take(8), "little")
-            length += 64
-
-        def exponent(f: int) -> Fraction:
-            x = (i + Fraction(f, 2**length)) / sigma
-            return ((j - 1) ** 2 + x * (2 * j + x)) / 2
-
-        return exponent(known), exponent(known + 1)
-
-    return refine
-
-
-def _check_scale(scale: int) -> None:
+def check_scale(scale: int) -> None:
     if not isinstance(scale, int) or not 1 <= scale <= MAX_SCALE:
         raise ValueError(f"a noise scale of {scale!r} grid units must be an integer between 1 and {MAX_SCALE}")
 
 
-def _first(n: int, propose: Callable[[int], Integers], rate: float) -> Integers:
+def first_accepted(n: int, propose: Callable[[int], Integers], rate: float, spread: float = 2.0) -> Integers:
     """Return the first ``n`` accepted proposals; about ``rate`` of them are accepted.
 
     The accepted ones are independent and identically distributed, so cutting the last batch short changes nothing.
+    ``spread`` decides how many are proposed beyond the expected number.
     """
     batches: list[Integers] = []
     missing = n
     while missing > 0:
         wanted = missing / rate
-        batch = propose(math.ceil(wanted + 2 * math.sqrt(wanted)))[:missing]
+        batch = propose(math.ceil(wanted + spread * math.sqrt(wanted)))[:missing]
         batches.append(batch)
         missing -= len(batch)
     return np.concatenate(batches) if batches else np.zeros(0, dtype=np.int64)

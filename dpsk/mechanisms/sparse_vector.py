@@ -14,7 +14,8 @@ from ..privacy.costs import Cost, GaussianThresholdCost, LaplaceThresholdCost, p
 from .additive import noise_scale
 from .mechanism import Mechanism, Sensitivity
 from .randomness import Bits
-from .samplers import Integers, discrete_laplace, rounded_gaussian
+from .samplers import Integers, discrete_laplace
+from .staircase import rounded_gaussian
 
 _SQRT2 = 1.4142135623730951
 

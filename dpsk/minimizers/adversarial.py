@@ -157,7 +157,10 @@ class _AttackedOverRows(SumOverRows):
     def _moved(self, chunk: Chunk, scores: Floats) -> Floats:
         return scores + np.stack([y * by for y, by in zip(self.labels(chunk), self._shift, strict=True)], axis=1)
 
-    def hessians(self, w: Floats, damping: Floats) -> Floats:
+    def common(self) -> None:
+        """Return nothing: the attack bends every problem in its own way."""
+
+    def hessians(self, w: Floats, damping: Floats, which: Integers | None = None) -> Floats:
         """Return the second derivatives, where the margin's gradient is y x - r s with s = grad N:
 
             sum_i phi_i'' (y x_i - r s)(y x_i - r s)^T + r sum_i |phi_i'| (second derivative of N),
@@ -166,9 +169,10 @@ class _AttackedOverRows(SumOverRows):
         """
         what, r = self._what, self._what.radius
         self.gradient(w)  # so that shift and steepness are those of w
-        second, parts = super().hessians(w, damping), two_parts(w)
+        second, parts = super().hessians(w, damping, which), two_parts(w)
         line, at = self._line(*parts), parts[0] + parts[1]
         outward = what.norms(at)[1].T
+        which = np.arange(len(outward)) if which is None else which
         largest = max(what.one.smoothness * what.longest / what.clip, 1.0)
 
         def curvatures(chunk: Chunk) -> Iterator[Floats]:
@@ -186,15 +190,16 @@ class _AttackedOverRows(SumOverRows):
 
         crossed = self.pull(residuals).T * largest
         curvature = what.one.smoothness * total_of(self._rows.total(summed), self._rows)
-        for k, s in enumerate(outward):
+        for place, k in enumerate(which):
+            s = outward[k]
             kink = r * self._steepness[k] * what.second_of_norm(at[:, k], damping[k])
             mixed, own_s = r * np.outer(crossed[k], s), r**2 * curvature[k] * np.outer(s, s)
-            exact = second[k] - mixed - mixed.T + own_s + kink
+            exact = second[place] - mixed - mixed.T + own_s + kink
             try:
                 np.linalg.cholesky(exact + self.convexity * np.eye(len(s)))
             except np.linalg.LinAlgError:
-                exact = 2 * (second[k] + own_s) + kink
-            second[k] = exact
+                exact = 2 * (second[place] + own_s) + kink
+            second[place] = exact
         return second
 
     def products(self, w: Floats, damping: Floats) -> Callable[[Floats], Floats]:

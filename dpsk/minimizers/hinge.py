@@ -46,12 +46,13 @@ def hinge_minima(what: RegularizedSum, rows: Rows, gap: float, method: str, bits
     dual, w, enough = _Dual(what, rows, gap), np.zeros(what.shape), math.sqrt(what.penalty * gap) / 4
     for count, h in enumerate(_CORNERS):
         corner = HuberHinge(h)
-        w = near(SumOverRows(what.smoothed(corner), rows, bits=bits), w, enough, "newton" if count else method)
+        rounded = SumOverRows(what.smoothed(corner), rows, bits=bits).sharing(dual.sums)
+        w = near(rounded, w, enough, "newton" if count else method)
         a = np.minimum(-corner.slope(dual.margins(w)), dual.steepest)
         if dual.reached(w, a):
             return w
     for h in _CORRECTED:
-        moved = _Moved(what, rows, h, a, dual.labels)
+        moved = _Moved(what, rows, h, a, dual.labels).sharing(dual.sums)
         w = near(moved, w, enough, "newton")
         a = np.minimum(-moved.corner.slope(dual.margins(w) + moved.by), dual.steepest)
         if dual.reached(w, a):
@@ -79,13 +80,13 @@ class _Dual:
             raise ValueError("the minimum of a hinge is found in one process, with a number for every row at hand")
         self.what, self._gap, self._rows = what, gap, rows
         n = int(rows.total(lambda chunk: np.array([len(chunk)]))[0])  # a person may have many
-        self._sums, self.steepest = SumOverRows(what, rows), np.zeros((n, what.shape[1]))
+        self.sums, self.steepest = SumOverRows(what, rows), np.zeros((n, what.shape[1]))
         self.labels, self._counted = np.zeros_like(self.steepest), np.ones((n, 1))
 
         def facts(chunk: Chunk, at: slice) -> None:
-            _, factor, limit = self._sums.scales(chunk)
+            _, factor, limit = self.sums.scales(chunk)
             self.steepest[at] = np.minimum(1.0, limit / factor)[:, None]
-            self.labels[at] = np.stack(list(self._sums.labels(chunk)), axis=1)
+            self.labels[at] = np.stack(list(self.sums.labels(chunk)), axis=1)
             if chunk.weights is not None:
                 self._counted[at, 0] = chunk.weights / ONE
 
@@ -103,7 +104,7 @@ class _Dual:
         scores = np.zeros_like(self.steepest)
 
         def look(chunk: Chunk, at: slice) -> None:
-            scores[at] = self._sums.scores(chunk, w)
+            scores[at] = self.sums.scores(chunk, w)
 
         self._visit(look)
         return scores * self.labels
@@ -112,11 +113,11 @@ class _Dual:
         """Return v, the sum of a times labels times rows times weights."""
 
         def residuals(chunk: Chunk) -> list[Floats]:
-            at, (_, factor, limit) = _positions(chunk), self._sums.scales(chunk)
+            at, (_, factor, limit) = _positions(chunk), self.sums.scales(chunk)
             pairs = zip(a[at].T, self.labels[at].T, strict=True)
             return [np.minimum(a_k * factor, limit) * labels for a_k, labels in pairs]
 
-        return self._sums.pull(residuals)
+        return self.sums.pull(residuals)
 
     def reached(self, w: Floats, a: Floats) -> bool:
         """Return whether every objective is surely within the gap; what rounding may hide is added."""

@@ -13,7 +13,8 @@ from ..losses import Loss
 from ..mechanisms.additive import noise_scale
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.randomness import Bits
-from ..mechanisms.samplers import Floats, Integers, rounded_gaussian
+from ..mechanisms.samplers import Floats, Integers
+from ..mechanisms.staircase import rounded_gaussian
 from ..privacy.neighbours import Adjacency
 from ..privacy.perturbation import PerturbedMinimaCost
 from .descent import METHODS, minima
@@ -93,19 +94,20 @@ class Minimizer(Statistic):
         what.check(rows)
         if self._smooth:
             enough = (self._tolerance - what.rounding()) * (1 - 2.0**-20)  # norms are rounded as well
-            w = minima(what.over(rows, bits), what.shape, enough, self.method, self._start(rows))
+            sums = what.over(rows, bits)
+            w = minima(sums, what.shape, enough, self.method, self._start(sums, rows))
         else:
             w = hinge_minima(what, rows, self._gap, self.method, bits)
         first, second = two_parts(w)
         steps: Integers = np.rint((first + second) / self.unit).astype(np.int64)  # where the last gradient was computed
         return steps if what.n_classes is not None else steps[:, 0]
 
-    def _start(self, rows: Rows) -> Floats:
+    def _start(self, sums: SumOverRows, rows: Rows) -> Floats:
         """Return where Newton's method starts: at its solutions of easier problems, if there are any."""
         what = self.objective
         w = np.zeros(what.shape)
         for easier in what.easier() if self.method == "newton" else ():
-            w = newton(easier.over(rows), w, _ROUGHLY * what.n_rows * what.clip)
+            w = newton(easier.over(rows).sharing(sums), w, _ROUGHLY * what.n_rows * what.clip)
         return w
 
 

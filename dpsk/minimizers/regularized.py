@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -20,12 +21,14 @@ from ..mechanisms.samplers import Floats, Integers, permutation
 from ..privacy.costs import positive_integer
 from ..privacy.neighbours import Adjacency
 from ..queries.hessian import weighted_products
+from .newton import Common
 
 ROUNDING = 2.0**-53 * (1 + 2.0**-20)  # of one operation; products of many of them and underflow are in the second part
 _PARTS = 20  # of the rows, for methods that look at one at a time
 _WIDE = 1.5  # the corner of a first problem, where the true one is narrower
 # A Hessian is summed exactly in any order: entries of rows twice, a curvature and a block of 2^12 rows take 53 bits
 _FACTOR_BITS, _WEIGHT_BITS = 12, 17
+_TOGETHER = 16  # problems whose residuals are multiplied by the rows at a time
 
 Curvatures: TypeAlias = Callable[[float], Floats]
 
@@ -184,10 +187,16 @@ class SumOverRows:
         self.convexity, self.smoothness, self.farthest = what.penalty, what.smoothness, what.farthest
         self._last: tuple[Floats, Floats] = np.zeros(0), np.zeros(0)  # where one method ends the next one begins
         self._spacing = power_of_two_above(what.clip) * 2.0**-UNIT_BITS
+        self._shared: list[Common] = []  # by all sums of the same rows
+
+    def sharing(self, other: SumOverRows) -> Self:
+        """Return this sum. What is found of rows for one sum also serves the other, of the same rows, as short."""
+        self._shared = other._shared
+        return self
 
     def __getstate__(self) -> dict[str, Any]:
         """Return a copy for kernels on other machines, without rows and without random bits."""
-        return {**vars(self), "_rows": None, "_bits": None}
+        return {**vars(self), "_rows": None, "_bits": None, "_shared": []}
 
     def gradient(self, w: Floats) -> Floats:
         if not np.array_equal(self._last[0], w):
@@ -227,21 +236,62 @@ class SumOverRows:
         Residuals are of (units - offset, constant), in multiples of the spacing; they are used up.
         """
 
+        n_problems = self._what.shape[1]
+
         def kernel(chunk: Chunk) -> Integers:
-            sums, limbs = [], np.empty((len(chunk), self._limbs), order="F")
-            for left in residuals(chunk):
-                for limb in limbs.T:
-                    np.trunc(left, out=limb)
-                    left -= limb
-                    left *= 2.0**UNIT_BITS
-                sums.append(chunk.weighed(limbs))
-            return np.stack(sums, axis=-2)
+            sums, each = [], iter(residuals(chunk))
+            for first in range(0, n_problems, _TOGETHER):
+                count = min(_TOGETHER, n_problems - first)
+                limbs = np.empty((len(chunk), count * self._limbs), order="F")
+                for k, left in enumerate(itertools.islice(each, count)):
+                    for limb in limbs.T[k * self._limbs : (k + 1) * self._limbs]:
+                        np.trunc(left, out=limb)
+                        left -= limb
+                        left *= 2.0**UNIT_BITS
+                total = chunk.weighed(limbs)
+                sums.append(total.reshape(*total.shape[:-1], count, self._limbs))
+            return np.concatenate(sums, axis=-2)
 
         limb_units = self._spacing * 2.0 ** (-UNIT_BITS * np.arange(1.0, self._limbs + 1))
         return as_floats(self._rows.total(kernel), self._rows) @ limb_units
 
-    def hessians(self, w: Floats, damping: Floats) -> Floats:
-        what, reach, line = self._what, self._rows.public.column_bounds, self._line(*two_parts(w))
+    def hessians(self, w: Floats, damping: Floats, which: Integers | None = None) -> Floats:
+        what, line = self._what, self._line(*two_parts(w))
+        which = np.arange(what.shape[1]) if which is None else which
+
+        def curvatures(chunk: Chunk) -> Iterator[Floats]:
+            each = zip(self._derivatives(chunk, line), damping * what.curvature, range(what.shape[1]), strict=True)
+            return (curved(least) for (_, curved), least, k in each if k in which)
+
+        return self._second(curvatures, len(which))
+
+    def common(self) -> Common | None:
+        """Return the sum of the products of rows with themselves: all Hessians are alike, if curvatures are."""
+        if not self._shared:
+
+            def ones(chunk: Chunk) -> Iterator[Floats]:
+                return iter([np.full(len(chunk), self._what.bend)])
+
+            self._shared.append(Common(self._second(ones, 1)[0] / self._what.bend))
+        return self._shared[0]
+
+    def curvatures(self, w: Floats, damping: Floats) -> Floats:
+        """Return the trace of each Hessian, of the losses alone, in units of that of the common matrix."""
+        what, line = self._what, self._line(*two_parts(w))
+
+        def kernel(chunk: Chunk) -> Integers:
+            parts = np.square(self._shortening(chunk) * chunk.norms / what.longest)
+            each = zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
+            values = [parts, *(curved(least) / what.bend * parts for (_, curved), least in each)]
+            return np.stack([whole_parts(value, chunk.weights) for value in values], axis=-2)
+
+        whole, *traces = total_of(self._rows.total(kernel), self._rows)
+        curvatures: Floats = what.bend * np.array(traces) / max(whole, 1e-300)
+        return curvatures
+
+    def _second(self, curvatures: Callable[[Chunk], Iterator[Floats]], n_sums: int) -> Floats:
+        """Return the sums of curvatures, at most ``bend``, times the products of rows with themselves."""
+        what, reach = self._what, self._rows.public.column_bounds
         # what a row's weight is at most: of rows within reach, or of units within [-1, 1] that are at least 1/2 long
         largest = what.bend * (1.0 if reach is not None else (2 * what.longest) ** 2)
         bits = min(_WEIGHT_BITS, 62 - 2 * _FACTOR_BITS - math.ceil(math.log2(self._rows.n_rows)))
@@ -251,10 +301,7 @@ class SumOverRows:
             shortening = self._shortening(chunk)
             size = shortening if reach is not None else shortening * chunk.scale
             each = finest if chunk.weights is None else chunk.weights * (finest / ONE)  # too small ones are lost
-            weights = [
-                np.clip(np.rint(curvatures(least) * size**2 * each), 0, 2.0**bits)
-                for (_, curvatures), least in zip(self._derivatives(chunk, line), damping * what.curvature, strict=True)
-            ]
+            weights = [np.clip(np.rint(curved * size**2 * each), 0, 2.0**bits) for curved in curvatures(chunk)]
             columns = 2.0**_FACTOR_BITS * (1.0 if reach is None else chunk.largest_scale / reach)
 
             def block_of(rows: slice) -> tuple[Floats, list[Floats]]:
@@ -262,11 +309,11 @@ class SumOverRows:
                 block *= columns
                 return np.rint(block, out=block), [weight[rows] for weight in weights]
 
-            return weighted_products(chunk, what.shape[1], block_of)
+            return weighted_products(chunk, n_sums, block_of)
 
         unit = largest * 2.0 ** -(bits + 2 * _FACTOR_BITS)
-        hessians: Floats = self._rows.total(kernel).astype(np.float64) * unit
-        return hessians if reach is None else hessians * np.multiply.outer(reach, reach)
+        second: Floats = self._rows.total(kernel).astype(np.float64) * unit
+        return second if reach is None else second * np.multiply.outer(reach, reach)
 
     def products(self, w: Floats, damping: Floats) -> Callable[[Floats], Floats]:
         what, (start, _) = self._what, two_parts(w)
@@ -274,24 +321,27 @@ class SumOverRows:
         def multiply(direction: Floats) -> Floats:
             step, _ = two_parts(direction)
             line = self._line(start, step)
-            largest = what.curvature * what.longest**2 * max(np.linalg.norm(step, axis=0).max(), 1e-300)
-            spacing = power_of_two_above(largest) * 2.0**-UNIT_BITS
+            # a spacing for each problem: what is left to one that is nearly solved must not vanish beside others
+            largest = what.curvature * what.longest**2 * np.maximum(np.linalg.norm(step, axis=0), 1e-300)
+            spacing = np.array([power_of_two_above(most) for most in largest]) * 2.0**-UNIT_BITS
 
             def kernel(chunk: Chunk) -> Integers:
                 size = self._shortening(chunk) * chunk.scale
                 along = _columns(chunk.products_along(line)[1])
                 limit = 2.0**UNIT_BITS / chunk.norm
                 each = 1.0 if chunk.weights is None else chunk.weights / ONE
-                residuals = np.empty((len(chunk), what.shape[1]), order="F")
+                limbs = np.empty((len(chunk), 2 * what.shape[1]), order="F")
+                coarse, fine = np.hsplit(limbs, 2)
                 for k, (_, curvatures) in enumerate(self._derivatives(chunk, line, at=0.0)):
-                    weights = curvatures(damping[k] * what.curvature) * size**2 / spacing
-                    residuals[:, k] = np.clip(weights * along[:, k], -limit, limit) * each
-                coarse = np.rint(residuals)
-                fine = np.rint((residuals - coarse) * 2.0**UNIT_BITS)
-                return np.stack([chunk.total(coarse), chunk.total(fine)])
+                    weights = curvatures(damping[k] * what.curvature) * size**2 / spacing[k]
+                    residuals = np.clip(weights * along[:, k], -limit, limit) * each
+                    np.rint(residuals, out=coarse[:, k])
+                    np.rint((residuals - coarse[:, k]) * 2.0**UNIT_BITS, out=fine[:, k])
+                return chunk.total(limbs)
 
-            coarse, fine = self._rows.total(kernel).astype(np.float64) * (spacing * 2.0**-UNIT_BITS)
-            sums = coarse + fine * 2.0**-UNIT_BITS
+            total = np.array(self._rows.total(kernel), dtype=np.float64, order="C")  # sums over it keep their order
+            coarse, fine = np.hsplit(total, 2)
+            sums = (coarse + fine * 2.0**-UNIT_BITS) * (spacing * 2.0**-UNIT_BITS)
             product: Floats = sums + self.convexity * step
             return product
 

@@ -188,12 +188,16 @@ class _TiltedOverRows(SumOverRows):
 
             yield weights * slopes, tilted
 
-    def hessians(self, w: Floats, damping: Floats) -> Floats:
+    def common(self) -> None:
+        """Return nothing: each problem weighs the rows in its own way."""
+
+    def hessians(self, w: Floats, damping: Floats, which: Integers | None = None) -> Floats:
         """Return ``n (sum_i p_i (H_i + tilt g_i g_i^T) - tilt g g^T)`` with the mean g of gradients."""
-        n = self._what.n_rows
+        n, (_, n_problems) = self._what.n_rows, self._what.shape
+        which = np.arange(n_problems) if which is None else which
         first, second_part = two_parts(w)
-        mean = (self.gradient(w) - self.convexity * (first + second_part)).T
-        second: Floats = super().hessians(w, damping) * (n / self._totals)[:, None, None]
+        mean = (self.gradient(w) - self.convexity * (first + second_part)).T[which]
+        second: Floats = super().hessians(w, damping, which) * (n / self._totals[which])[:, None, None]
         return second - self._what.tilt / n * mean[:, :, None] * mean[:, None, :]
 
     def products(self, w: Floats, damping: Floats) -> Callable[[Floats], Floats]:

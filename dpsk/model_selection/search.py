@@ -293,7 +293,8 @@ class PrivateSearchCV(InOwnWords, Exported, MetaEstimatorMixin, ClassifierMixin,
         facts = run.facts(last, shown, len(classes), persons)
         fitted = facts.n_rows - self._n_held(facts.n_rows, run.unit)
         run.require(space, replace(facts, n_rows=fitted), classes)
-        for doubt in (*_doubts_about_steps(run, space), *doubts(plan_of(last, facts), facts, delta=budget.delta)):
+        told = doubts(plan_of(last, facts), facts, adjacency=run.adjacency, delta=budget.delta)
+        for doubt in (*_doubts_about_steps(run, space), *told):
             warnings.warn(doubt, UserWarning, stacklevel=3)
         return checked if model is last and not hasattr(X, "iloc") else X, y, classes, persons
 

@@ -44,17 +44,25 @@ class GradientSum(Query):
         residuals = self.loss.derivative(scores, chunk.y)
         if residuals.shape != scores.shape:
             raise TypeError(f"{self.loss!r}.derivative changed the shape {scores.shape} of the scores")
-        limit = (self.clip * (1 - 2.0**-30) / self._spacing) / chunk.norm
-        factor = chunk.scale / self._spacing
+        limit = chunk.limits(self.clip * (1 - 2.0**-30) / self._spacing)
+        one = chunk.one_scale
+        factor = (chunk.scale if one is None else one) / self._spacing
         if residuals.ndim == 1:
-            residuals = np.minimum(np.maximum(residuals * factor, -limit), limit)
+            residuals = residuals * factor
+            np.maximum(residuals, -limit, out=residuals)
+            np.minimum(residuals, limit, out=residuals)
         else:
             # divide by the largest entry first: squares of the quotients neither overflow nor underflow
             largest = np.abs(residuals).max(axis=1)
             residuals = residuals / np.where(largest > 0, largest, 1.0)[:, None]
             norm = np.sqrt(sum_of_classes(np.square(residuals)))
             residuals *= np.minimum(factor * largest, limit / np.maximum(norm, 1.0))[:, None]
-        unknown = np.isnan(residuals)
-        if unknown.any():  # whatever a loss returns, the bound holds
-            residuals[unknown] = 0
-        return chunk.weighed(np.trunc(residuals))
+        np.trunc(residuals, out=residuals)
+        if _some_nan(residuals):  # whatever a loss returns, the bound holds
+            residuals[np.isnan(residuals)] = 0
+        return chunk.weighed(residuals)
+
+
+def _some_nan(numbers: Floats) -> bool:
+    """Return whether there is a NaN, or infinities that cancel: in one pass, which is several times faster than two."""
+    return bool(np.isnan(numbers @ numbers if numbers.ndim == 1 else numbers.sum()))

@@ -57,6 +57,10 @@ class AdaptiveGradient(Solver):
     first_noise: float | None = number(0.1, open_low=True, or_none=True)
     batch_size: int | None = integer(None)
 
+    @property
+    def demand(self) -> float:
+        return 2.0  # half of the price is for choices: benchmarks/results/hopeless.md
+
     def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
         w, step_max, chosen = objective.start(), self.step_max, list[float]()
         search = Comparison(self.loss_clip, self.selection)

@@ -52,6 +52,10 @@ class Calibrated(Solver):
 
     solver: Solver
 
+    @property
+    def demand(self) -> float:
+        return self.solver.demand
+
     def require(self, loss: Loss, facts: Facts, currency: Currency) -> None:
         self.solver.require(loss, facts, currency)
 

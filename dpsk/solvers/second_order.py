@@ -156,6 +156,10 @@ class SecondOrder(SampledSolver):
     confidence: float = part(0.95, whole=False)
     batches: float = 200
 
+    @property
+    def demand(self) -> float:
+        return 2.0  # a part of the budget is for Hessians and the search: benchmarks/results/hopeless.md
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.longest is not None and not SHORTEST <= self.longest <= LONGEST:

@@ -55,6 +55,11 @@ class Solver(ABC):
     certifies: ClassVar[bool] = False
     """Whether it proves something of the objective: its mean is then over a number that rows cannot weigh more than."""
 
+    @property
+    def demand(self) -> float:
+        """How many times the rows of noisy gradient descent it takes to find more than chance: for a warning."""
+        return 1.0
+
     def __post_init__(self) -> None:
         require_fields(self)
 
