@@ -62,6 +62,7 @@ ALL = (
         repeats=60, jobs=1,
     ),
     Experiment("search", "search", "private search beside paying for every fit", repeats=2, jobs=1),
+    Experiment("curved", "curved", "curved boundaries: Fourier features beside the default", repeats=1),
     Experiment("seat", "seat", "perturbed objective or gradient descent", repeats=2),
     Experiment("tuning", "tuning", "what other constants of the default would do", repeats=2, variant="tuning"),
     Experiment("small_budgets", "small_budgets", "small budgets and few rows, beside an earlier rule", jobs=1),
