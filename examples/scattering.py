@@ -19,8 +19,8 @@ from sklearn.utils.validation import validate_data
 __all__ = ["Scattering"]
 
 Shape = tuple[int, int]
-EDGE = 1e-5
-"""What is added to the variance of a group: one without any contrast stays 0."""
+FAINT = np.float32(1e-5)
+"""What is added to the variance of a group, so that an image without contrast becomes zeros."""
 
 
 class Scattering(TransformerMixin, BaseEstimator):
@@ -37,36 +37,41 @@ class Scattering(TransformerMixin, BaseEstimator):
         How many directions the wavelets have.
     scales : int
         How many sizes the wavelets have. A window has 2**scales pixels in each direction.
-    groups : int
-        Channels are divided into so many groups of neighbours. Each group gets mean 0 and variance 1 in every image.
-        Has to divide their number, ``1 + LJ + L**2 J (J - 1) / 2`` for L orientations and J scales.
+    group_size : int
+        The coefficients of so many neighbouring orientations get mean 0 and variance 1 together, in every image. The
+        averages of the pixels are a group of their own. Has to divide ``n_orientations``.
     """
 
-    def __init__(self, image_shape=(28, 28), n_orientations=8, scales=2, groups=27):
+    def __init__(self, image_shape=(28, 28), n_orientations=6, scales=2, group_size=3):
         self.image_shape = image_shape
         self.n_orientations = n_orientations
         self.scales = scales
-        self.groups = groups
+        self.group_size = group_size
 
     def fit(self, X, y=None):
         """Check the parameters and the number of columns."""
-        self._checked(X)
+        self._checked(X, reset=True)
         return self
 
     def transform(self, X):
-        X, bank = self._checked(X)
+        """Return one row of coefficients per image, in single precision."""
+        X, bank = self._checked(X, reset=False)
         features = np.empty((len(X), bank.n_channels * math.prod(bank.windows)), np.float32)
         for image, row in zip(X, features, strict=True):  # one by one: bits of a batch could depend on its length
-            row[:] = normalised(bank.scattered(image), self.groups).ravel()
+            row[:] = normalised(bank.scattered(image), self.group_size)
         return features
 
-    def _checked(self, X):
+    def _checked(self, X, reset):
+        if self.n_orientations % self.group_size:
+            raise ValueError(
+                f"group_size={self.group_size!r} does not divide n_orientations={self.n_orientations!r}: take a divisor"
+            )
         bank = filter_bank(tuple(self.image_shape), self.n_orientations, self.scales)
-        if bank.n_channels % self.groups:
-            raise ValueError(f"groups={self.groups!r} does not divide the {bank.n_channels} channels: choose a divisor")
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=False, skip_check_array=False)
+        X = validate_data(self, X, dtype=np.float32, order="C", reset=reset)
         if X.shape[1] != math.prod(bank.image_shape):
-            raise ValueError(f"X has {X.shape[1]} columns, and image_shape={self.image_shape!r} has {math.prod(bank.image_shape)} pixels")
+            raise ValueError(
+                f"image_shape={self.image_shape!r} does not fit X, which has {X.shape[1]} columns: change it"
+            )
         return X, bank
 
     def __sklearn_tags__(self):
@@ -79,11 +84,15 @@ class Scattering(TransformerMixin, BaseEstimator):
         return True
 
 
-def normalised(channels, groups):
-    """Return the channels of one image with mean 0 and variance 1 in each group of neighbours (Wu & He 2018)."""
-    values = channels.reshape(groups, -1)
+def normalised(channels, size):
+    """Return the channels of one image as a row, with mean 0 and variance 1 in each group (Wu & He 2018)."""
+    groups = [channels[:1].reshape(1, -1), channels[1:].reshape((len(channels) - 1) // size, -1)]
+    return np.concatenate([standard(values).ravel() for values in groups])
+
+
+def standard(values):
     values = values - values.mean(axis=1, keepdims=True)
-    return values / np.sqrt((values * values).mean(axis=1, keepdims=True) + np.float32(EDGE))
+    return values / np.sqrt((values * values).mean(axis=1, keepdims=True) + FAINT)
 
 
 @dataclass(frozen=True)
