@@ -19,7 +19,7 @@ from scattering import Scattering
 
 pixels, digit = load_digits(return_X_y=True)
 train_X, test_X, train_y, test_y = train_test_split(pixels / 16, digit, random_state=0)
-step = Scattering(image_shape=(8, 8), scales=1)
+step = Scattering(image_shape=(8, 8), scales=1, windows=(4, 4))
 
 print(make_pipeline(step, DPLogisticRegression()).check(), "\n")
 

@@ -24,7 +24,7 @@ FAINT = np.float32(1e-5)
 
 
 class Scattering(TransformerMixin, BaseEstimator):
-    """Scattering coefficients of grey images, in windows of 2**scales pixels, normalised within each image.
+    """Scattering coefficients of grey images, averaged over windows and normalised within each image.
 
     The columns of a row are the pixels of one image, line by line. Nothing is learned from rows. Each image is computed
     by itself, by the same operations on arrays of the same shapes, so that its bits do not depend on other rows.
@@ -36,16 +36,20 @@ class Scattering(TransformerMixin, BaseEstimator):
     n_orientations : int
         How many directions the wavelets have.
     scales : int
-        How many sizes the wavelets have. A window has 2**scales pixels in each direction.
+        How many sizes the wavelets have.
+    windows : tuple of two int
+        Into how many windows each side is divided: for the pixels and the moduli of one convolution, and for those of
+        two, which are more numerous and can do with fewer.
     group_size : int
         The coefficients of so many neighbouring orientations get mean 0 and variance 1 together, in every image. The
         averages of the pixels are a group of their own. Has to divide ``n_orientations``.
     """
 
-    def __init__(self, image_shape=(28, 28), n_orientations=6, scales=2, group_size=3):
+    def __init__(self, image_shape=(28, 28), n_orientations=6, scales=2, windows=(7, 5), group_size=2):
         self.image_shape = image_shape
         self.n_orientations = n_orientations
         self.scales = scales
+        self.windows = windows
         self.group_size = group_size
 
     def fit(self, X, y=None):
@@ -56,7 +60,7 @@ class Scattering(TransformerMixin, BaseEstimator):
     def transform(self, X):
         """Return one row of coefficients per image, in single precision."""
         X, bank = self._checked(X, reset=False)
-        features = np.empty((len(X), bank.n_channels * math.prod(bank.windows)), np.float32)
+        features = np.empty((len(X), bank.width), np.float32)
         for image, row in zip(X, features, strict=True):  # one by one: bits of a batch could depend on its length
             row[:] = normalised(bank.scattered(image), self.group_size)
         return features
@@ -66,7 +70,7 @@ class Scattering(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"group_size={self.group_size!r} does not divide n_orientations={self.n_orientations!r}: take a divisor"
             )
-        bank = filter_bank(tuple(self.image_shape), self.n_orientations, self.scales)
+        bank = filter_bank(tuple(self.image_shape), self.n_orientations, self.scales, tuple(self.windows))
         X = validate_data(self, X, dtype=np.float32, order="C", reset=reset)
         if X.shape[1] != math.prod(bank.image_shape):
             raise ValueError(
@@ -84,9 +88,9 @@ class Scattering(TransformerMixin, BaseEstimator):
         return True
 
 
-def normalised(channels, size):
-    """Return the channels of one image as a row, with mean 0 and variance 1 in each group (Wu & He 2018)."""
-    groups = [channels[:1].reshape(1, -1), channels[1:].reshape((len(channels) - 1) // size, -1)]
+def normalised(orders, size):
+    """Return the coefficients of one image as a row, with mean 0 and variance 1 in each group (Wu & He 2018)."""
+    groups = [orders[0].reshape(1, -1), *(channels.reshape(len(channels) // size, -1) for channels in orders[1:])]
     return np.concatenate([standard(values).ravel() for values in groups])
 
 
@@ -100,30 +104,30 @@ class FilterBank:
     """Wavelets and windows for images of one shape.
 
     ``wavelets[r, j]`` are the transforms of the wavelets of scale j on the grid of every 2**r-th pixel, real, each
-    number twice: for the real and for the imaginary part. ``averages[r]`` are the matrices that average over windows.
+    number twice: for the real and for the imaginary part. ``averages[k, r]`` are the matrices that average what was
+    convolved at most k times, down and across. ``padding`` are the pixels of an image that is reflected at its edges.
     """
 
     image_shape: Shape
-    windows: Shape
-    n_channels: int
     scales: int
+    width: int
     padding: np.ndarray
     wavelets: dict[tuple[int, int], np.ndarray]
-    averages: dict[int, tuple[np.ndarray, np.ndarray]]
+    averages: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]
 
     def scattered(self, image):
-        """Return the coefficients of one image, of shape (channels, *windows)."""
+        """Return the coefficients of one image: arrays of channels x windows, by how often it was convolved."""
         signal = image[self.padding]
-        found, first = [self._averaged(signal[None], 0)], {}
         spectrum = fft.fft2(signal)[None]
-        for j in range(self.scales):
-            first[j] = self._moduli(spectrum, 0, j)
-            found.append(self._averaged(first[j], j))
+        first = [self._moduli(spectrum, 0, j) for j in range(self.scales)]
+        second = []
         for j in range(self.scales - 1):
             spectra = fft.fft2(first[j])
-            for further in range(j + 1, self.scales):
-                found.append(self._averaged(self._moduli(spectra, j, further), further))
-        return np.concatenate(found)
+            further = range(j + 1, self.scales)
+            second += [self._averaged(self._moduli(spectra, j, larger), 2, larger) for larger in further]
+        once = np.concatenate([self._averaged(moduli, 1, j) for j, moduli in enumerate(first)])
+        zeroth = self._averaged(signal[None], 1, 0)
+        return [zeroth, once, *([np.concatenate(second)] if second else [])]
 
     def _moduli(self, spectra, r, j):
         """Return the moduli of convolutions with the wavelets of scale j, on the grid of every 2**j-th pixel."""
@@ -133,8 +137,8 @@ class FilterBank:
         moduli = np.sqrt(parts[..., ::2] + parts[..., 1::2])
         return moduli.reshape(-1, *moduli.shape[2:])
 
-    def _averaged(self, signals, r):
-        down, across = self.averages[r]
+    def _averaged(self, signals, times, r):
+        down, across = self.averages[times, r]
         return down @ (signals @ across.T)
 
 
@@ -150,26 +154,24 @@ def folded(spectra, wavelets, times):
 
 
 @lru_cache(maxsize=8)
-def filter_bank(image_shape: Shape, n_orientations: int, scales: int) -> FilterBank:
+def filter_bank(image_shape: Shape, n_orientations: int, scales: int, windows: Shape) -> FilterBank:
     step = 2**scales
     padded = tuple(step * -(-(n + step) // step) for n in image_shape)
-    windows = tuple(max(1, n // step) for n in image_shape)
-    before = [(p - n) // 2 for p, n in zip(padded, image_shape, strict=True)]
-    index = np.arange(math.prod(image_shape)).reshape(image_shape)
+    before = tuple((p - n) // 2 for p, n in zip(padded, image_shape, strict=True))
     around = [(b, p - n - b) for b, p, n in zip(before, padded, image_shape, strict=True)]
+    padding = np.pad(np.arange(math.prod(image_shape)).reshape(image_shape), around, "reflect")
     wavelets, averages = {}, {}
     for j in range(scales):
         whole = np.array([fft.fft2(morlet(padded, j, k, n_orientations)).real for k in range(n_orientations)])
         for r in range(j + 1):
             filters = whole.reshape(-1, 2**r, padded[0] // 2**r, 2**r, padded[1] // 2**r).sum(axis=(1, 3))
             wavelets[r, j] = np.repeat(filters / 4 ** (j - r), 2, axis=-1).astype(np.float32)
-    for r in range(scales):
-        averages[r] = tuple(
-            window_weights(n, count, size, offset, r, scales)
-            for n, count, size, offset in zip(image_shape, windows, padded, before, strict=True)
-        )
-    channels = 1 + n_orientations * scales + n_orientations**2 * (scales * (scales - 1) // 2)
-    return FilterBank(image_shape, windows, channels, scales, np.pad(index, around, "reflect"), wavelets, averages)
+        for k, count in enumerate(windows, 1):
+            sides = zip(image_shape, padded, before, strict=True)
+            averages[k, j] = tuple(window_weights(*side, count, j) for side in sides)
+    twice = n_orientations**2 * (scales * (scales - 1) // 2)
+    width = (1 + n_orientations * scales) * windows[0] ** 2 + twice * windows[1] ** 2
+    return FilterBank(image_shape, scales, width, padding, wavelets, averages)
 
 
 def morlet(shape, j, k, n_orientations):
@@ -187,10 +189,9 @@ def morlet(shape, j, k, n_orientations):
     return (gabor - gabor.sum() / gauss.sum() * gauss) * slant / (2 * math.pi * sigma**2)
 
 
-def window_weights(n, count, size, offset, r, scales):
-    """Return the weights of every 2**r-th pixel of a padded line in ``count`` windows of the line without padding."""
-    step, sigma = 2**scales, 0.8 * 2 ** (scales - 1)
-    centres = (n - count * step) / 2 + step * (np.arange(count) + 0.5) - 0.5 + offset
-    away = np.abs(np.arange(0, size, 2**r) - centres[:, None])
-    weights = np.exp(-((np.minimum(away, size - away) / sigma) ** 2) / 2)
+def window_weights(n, padded, before, count, r):
+    """Return the weights of every 2**r-th pixel of a padded line in ``count`` windows of the n pixels of the line."""
+    centres = before - 0.5 + n / count * (np.arange(count) + 0.5)
+    away = (np.arange(0, padded, 2**r) - centres[:, None]) / (0.4 * n / count)
+    weights = np.exp(-(away**2) / 2)
     return (weights / weights.sum(axis=1, keepdims=True)).astype(np.float32)
