@@ -6,16 +6,13 @@ coefficients are made while the rows are read. Prints what the features gain, an
 """
 
 import sys
-from pathlib import Path
 
 import numpy as np
+from scattering import Scattering
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from dpsk import Chunks, DPLogisticRegression, make_pipeline
-
-sys.path.append(str(Path(__file__).parent))
-from scattering import Scattering
 
 pixels, digit = load_digits(return_X_y=True)
 train_X, test_X, train_y, test_y = train_test_split(pixels / 16, digit, random_state=0)
