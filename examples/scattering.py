@@ -139,7 +139,8 @@ class FilterBank:
 
     def _averaged(self, signals, times, r):
         down, across = self.averages[times, r]
-        return down @ (signals @ across.T)
+        # loops of NumPy's own: some libraries for matrix products round by where an array lies in memory
+        return np.einsum("kwi,vi->kvw", np.einsum("kij,wj->kwi", signals, across), down)
 
 
 def folded(spectra, wavelets, times):

@@ -125,7 +125,7 @@ MEMORY = Table("images_memory", ("dataset", "way"), ("transform and fit, s", "me
 
 
 def needs(repeats: int) -> list[tuple[Table, list[tuple]]]:
-    fits = [(n, f, e, seed) for n in DATASETS for f in FEATURES for e in DELTAS for seed in range(repeats)]
+    fits = [(n, f, e, seed) for seed in range(repeats) for n in DATASETS for f in FEATURES for e in DELTAS]
     return [(TABLE, fits), (MEMORY, [("fashion_mnist", way) for way in WAYS])]
 
 
