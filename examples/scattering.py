@@ -19,6 +19,8 @@ from sklearn.utils.validation import validate_data
 __all__ = ["Scattering"]
 
 Shape = tuple[int, int]
+CONTRAST = np.float32(0.03)
+"""What is added to a coefficient before others are divided by it: fainter edges are not enlarged to full contrast."""
 FAINT = np.float32(1e-5)
 """What is added to the variance of a group, so that an image without contrast becomes zeros."""
 
@@ -26,8 +28,9 @@ FAINT = np.float32(1e-5)
 class Scattering(TransformerMixin, BaseEstimator):
     """Scattering coefficients of grey images, averaged over windows and normalised within each image.
 
-    The columns of a row are the pixels of one image, line by line. Nothing is learned from rows. Each image is computed
-    by itself, by the same operations on arrays of the same shapes, so that its bits do not depend on other rows.
+    The columns of a row are the pixels of one image, from 0 to 1, line by line. Nothing is learned from rows. Each
+    image is computed by itself, by the same operations on arrays of the same shapes, so that its bits do not depend on
+    other rows.
 
     Parameters
     ----------
@@ -116,18 +119,24 @@ class FilterBank:
     averages: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]
 
     def scattered(self, image):
-        """Return the coefficients of one image: arrays of channels x windows, by how often it was convolved."""
+        """Return the coefficients of one image: arrays of channels x windows, by how often it was convolved.
+
+        Those of one convolution are divided by their mean over orientations, those of two by the one of which they are
+        the details (Andén & Mallat 2014).
+        """
         signal = image[self.padding]
         spectrum = fft.fft2(signal)[None]
         first = [self._moduli(spectrum, 0, j) for j in range(self.scales)]
-        second = []
-        for j in range(self.scales - 1):
-            spectra = fft.fft2(first[j])
-            further = range(j + 1, self.scales)
-            second += [self._averaged(self._moduli(spectra, j, larger), 2, larger) for larger in further]
-        once = np.concatenate([self._averaged(moduli, 1, j) for j, moduli in enumerate(first)])
         zeroth = self._averaged(signal[None], 1, 0)
-        return [zeroth, once, *([np.concatenate(second)] if second else [])]
+        once, twice = [self._averaged(moduli, 1, j) for j, moduli in enumerate(first)], []
+        for j in range(self.scales - 1):
+            spectra, parents = fft.fft2(first[j]), self._averaged(first[j], 2, j)
+            for larger in range(j + 1, self.scales):
+                channels = self._averaged(self._moduli(spectra, j, larger), 2, larger)
+                by_parent = channels.reshape(len(parents), -1, *channels.shape[1:])
+                twice.append((by_parent / (parents[:, None] + CONTRAST)).reshape(channels.shape))
+        once = [channels / (channels.mean(axis=0) + CONTRAST) for channels in once]
+        return [zeroth, np.concatenate(once), *([np.concatenate(twice)] if twice else [])]
 
     def _moduli(self, spectra, r, j):
         """Return the moduli of convolutions with the wavelets of scale j, on the grid of every 2**j-th pixel."""
