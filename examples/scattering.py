@@ -19,7 +19,7 @@ from sklearn.utils.validation import validate_data
 __all__ = ["Scattering"]
 
 Shape = tuple[int, int]
-CONTRAST = np.float32(0.03)
+CONTRAST = np.float32(0.01)
 """What is added to a coefficient before others are divided by it: fainter edges are not enlarged to full contrast."""
 FAINT = np.float32(1e-5)
 """What is added to the variance of a group, so that an image without contrast becomes zeros."""

@@ -39,11 +39,11 @@ def plain(image, n_orientations):
         return [np.abs(fft.ifft2(fft.fft2(values) * fft.fft2(wave))) for wave in waves]
 
     def contrast(channels):
-        return channels / (channels.mean(axis=0) + 0.03)
+        return channels / (channels.mean(axis=0) + 0.01)
 
     fine, coarse = moduli(padded, 0), moduli(padded, 1)
     once = [contrast(np.array([averaged(v, 1, r) for v in values])) for r, values in enumerate((fine, coarse))]
-    twice = [averaged(v, 2, 1) / (averaged(first, 2, 0) + 0.03) for first in fine for v in moduli(first, 1)]
+    twice = [averaged(v, 2, 1) / (averaged(first, 2, 0) + 0.01) for first in fine for v in moduli(first, 1)]
     return np.array([averaged(padded, 1, 0)]), np.concatenate(once), np.array(twice)
 
 
