@@ -60,7 +60,7 @@ def test_the_mixed_columns_example_learns(capsys, monkeypatch):
 @pytest.mark.slow
 def test_the_images_example_gains_by_features_that_learn_nothing(capsys, monkeypatch):
     names, printed = run(named("plot_images"), capsys, monkeypatch)
-    # at each epsilon the gain is .03, and that of three unseeded pairs of fits has a standard deviation of about .006
+    # the mean gain of unseeded fits is .047 and has a standard deviation of .0053: five of these are left
     gains = np.subtract(names["accuracies"]["scattering"], names["accuracies"]["pixels"])
-    assert gains.mean() > 0
+    assert gains.mean() > 0.02
     assert "scattering            Scattering            vouched for" in printed

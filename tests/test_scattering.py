@@ -106,6 +106,7 @@ def test_nothing_is_learned_from_rows(digits):
     assert (Scattering(**SMALL).transform(X[:5]) == one.transform(X[:5])).all()
 
 
+@pytest.mark.slow
 def test_a_private_pipeline_takes_it_and_chunks_give_the_bits_of_memory(digits):
     X, y = digits
     assert check_pipeline(make_pipeline(Scattering(**SMALL), DPLogisticRegression())).safe
