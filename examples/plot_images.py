@@ -41,7 +41,9 @@ if len(sys.argv) > 1:
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     left, middle, right = figure.subplots(1, 3, width_ratios=[1, 1.6, 1.8])
     left.imshow(pixels[3].reshape(8, 8), cmap="gray_r")
-    channels = np.pad(step.transform(pixels[3:4] / 16).reshape(7, 4, 4), ((0, 1), (0, 1), (0, 1)))
+    channels = np.pad(
+        step.transform(pixels[3:4] / 16).reshape(7, 4, 4), ((0, 1), (0, 1), (0, 1)), constant_values=np.nan
+    )
     middle.imshow(np.hstack([np.vstack(channels[k : k + 2]) for k in range(0, 8, 2)]), cmap="RdBu_r", vmin=-3, vmax=3)
     for axes, title in ((left, "an image"), (middle, "averages, and six orientations")):
         axes.set(title=title, xticks=[], yticks=[])
