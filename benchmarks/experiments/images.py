@@ -142,7 +142,7 @@ def report() -> None:
                 known = ["default, untuned", features, f"{epsilon:g}", f"{delta:g}", seeds]
                 lines.append([*known, *(mean_of(values[:seeds]) for values in found)])
     table = markdown(["model", "features", "epsilon", "delta", "seeds", *DATASETS.values()], lines)
-    times = markdown(["data", "features", "columns", "transform of 70,000, s", "fit, s"], time_lines(rows))
+    times = markdown(["data", "features", "columns", "epsilon", "transform of 70,000, s", "fit, s"], time_lines(rows))
     memory = MEMORY.rows()
     if len({row[BITS] for row in memory}) > 1:
         raise SystemExit("coefficients in memory and in chunks gave different models")
@@ -151,6 +151,7 @@ def report() -> None:
 
 
 def time_lines(rows: Rows) -> Iterator[list[str]]:
-    for (name, features), some in rows.by("dataset", "features").items():
+    for (name, features, epsilon), some in rows.by("dataset", "features", "epsilon").items():
         transform, fit = (np.median(some.numbers(field)) for field in ("transform, s", "fit, s"))
-        yield [DATASETS[name], features, some[0]["columns"], f"{transform:.0f}" if transform else "", f"{fit:.0f}"]
+        shown = f"{transform:.0f}" if transform else ""
+        yield [DATASETS[name], features, some[0]["columns"], f"{float(epsilon):g}", shown, f"{fit:.0f}"]
