@@ -4,6 +4,7 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
@@ -12,6 +13,7 @@ EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("plot_*.py"))
 def run(example, capsys, monkeypatch):
     """Return the names that an example leaves, and what it prints."""
     monkeypatch.setattr(sys, "argv", [str(example)])
+    monkeypatch.syspath_prepend(example.parent)
     assert len(example.read_text().splitlines()) <= 60
     names = runpy.run_path(str(example), run_name="__main__")
     printed = capsys.readouterr().out
@@ -24,7 +26,7 @@ def named(stem):
     return example
 
 
-LOOKED_AT = {named("plot_one_budget"), named("plot_mixed_columns")}  # by tests of their own
+LOOKED_AT = {named(f"plot_{name}") for name in ("one_budget", "mixed_columns", "images")}  # by tests of their own
 
 
 @pytest.mark.thorough
@@ -53,3 +55,12 @@ def test_the_mixed_columns_example_learns(capsys, monkeypatch):
     scores = [float(line.split()[-1]) for line in printed.splitlines()]
     # the majority has about 0.5; unseeded fits at epsilon = 1 on 15,000 rows reach 0.78 within 0.02
     assert scores[-1] > 0.7
+
+
+@pytest.mark.slow
+def test_the_images_example_gains_by_features_that_learn_nothing(capsys, monkeypatch):
+    names, printed = run(named("plot_images"), capsys, monkeypatch)
+    # the mean gain of unseeded fits is .047 and has a standard deviation of .0053: five of these are left
+    gains = np.subtract(names["accuracies"]["scattering"], names["accuracies"]["pixels"])
+    assert gains.mean() > 0.02
+    assert "scattering            Scattering            vouched for" in printed

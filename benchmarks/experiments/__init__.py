@@ -52,6 +52,10 @@ ALL = (
     Experiment("accuracy", "accuracy", "accuracy against epsilon, all configurations", ACCURACY),
     Experiment("again", "again", "a sample of accuracy.csv measured once more, beside what stands there"),
     Experiment("everywhere", "everywhere", "the default on nine data sets, and on raw columns", repeats=1),
+    Experiment(
+        "images", "images", "MNIST and Fashion-MNIST: the default on pixels and on scattering coefficients", repeats=3,
+        jobs=1,
+    ),
     Experiment("probabilities", "probabilities", "how right probabilities are, beside base rates", repeats=3, jobs=1),
     Experiment("tabular", "tabular", "raw tables: DPTabularClassifier beside DP-EBM and others", repeats=5, jobs=1),
     Experiment("tabular_discovery", "tabular_discovery", "how often a category of one row appears in a model", jobs=1),

@@ -4,6 +4,7 @@ A row that the model refuses counts as predicted wrongly, and as sure of it as c
 the model does not know, as a row of the first class.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -167,7 +168,7 @@ def _of_positive(
     return Opinions(true.astype(np.int64), predicted.astype(np.int64), score, np.where(true, score, -score))
 
 
-ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
+ABOVE_ZERO = math.nextafter(0.0, 1.0)
 """The edge between scores that are above 0 and those that are not."""
 
 

@@ -84,7 +84,9 @@ class GradientDescent(Solver):
         fall = float(np.clip((EVEN - precision) / (EVEN - TAPERED), 0, 1))
         taper = fall if self.taper is None else self.taper
         prices = tapered(steps, first, taper)
-        mechanisms = [Gaussian.priced(data.share(prices.sum() / price), data.currency) for price in prices]
+        total, different = prices.sum(), {*prices.tolist()}
+        bought = {price: Gaussian.priced(data.share(total / price), data.currency) for price in different}
+        mechanisms = [bought[price] for price in prices.tolist()]
         w, velocity, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         trace = Trace.of(steps, self.traced, shape)
         for step in range(steps):
