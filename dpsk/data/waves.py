@@ -20,7 +20,7 @@ from .columns import Columns
 from .grid import UNIT_BITS, weights_on_grid
 
 TABLE_BITS = 12
-"""The table divides a turn into so many parts, as a power of two. A phase is rounded to the nearest one."""
+"""A turn has 2**TABLE_BITS parts, and the table a cosine for each. A phase is rounded to the nearest part."""
 
 MOST_PAIRS, MOST_TURNS = 2**14, 2.0**30
 
@@ -29,7 +29,7 @@ MOST_PAIRS, MOST_TURNS = 2**14, 2.0**30
 def cosines() -> Floats:
     """Return cos(2 pi k / 2^TABLE_BITS) for all k, each rounded to the grid of units.
 
-    No entry lies so near to a middle between two numbers of the grid that libraries may round it differently.
+    None lies so near to the middle between two numbers of the grid that two libraries could round it differently.
     """
     parts = 2**TABLE_BITS
     table = np.rint([math.cos(2 * math.pi * k / parts) * 2.0**UNIT_BITS for k in range(parts)])
@@ -43,8 +43,8 @@ class Waves:
     """The map of a row to the cosines of some phases, then to their sines: numbers in [-1, 1] on the grid of units.
 
     Column ``at[j]`` of a table is placed by ``columns``, which has one entry for each of ``at``, and rounded to the
-    grid of units. What it is above the centre of ``columns`` adds ``turns[j, k]`` times as much to phase k, in turns.
-    ``turns`` are rounded to a grid.
+    grid of units. Then its centre is subtracted. ``turns[j, k]`` times this difference is a part of phase k, in turns.
+    ``turns`` are rounded to a grid of their own.
 
     Formal guarantee
     ----------------
@@ -109,7 +109,7 @@ class Waves:
         return waves
 
     def makes_dense(self, n_features: int) -> bool:
-        """Return whether sparse rows of so many columns become dense: their waves are at least a third of all then."""
+        """Return whether sparse rows of so many columns become dense: if waves are a third of all columns or more."""
         return n_features <= 2 * self.n_columns
 
     def beside(self, X: Any) -> Any:

@@ -1,8 +1,8 @@
-"""Random Fourier features beside linear columns: which columns they are of, how many there are, and their frequencies.
+"""Random Fourier features beside linear columns: how many there are, of which columns, and with which frequencies.
 
-How many there are follows from public facts. Where there are any, a small part of the budget tells which columns hold
-more than -1, 0 and 1, up to a factor. All else follows from a public seed and from the moments that were released to
-standardise the columns.
+How many there are follows from public facts. Where there are any, a small part of the budget tells which columns are
+curved: those that hold more than the values -1, 0 and 1 times one number. All else follows from a public seed and from
+the moments that were released to standardise the columns.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from ..queries import Middles
 from ..solvers.precision import deviation, share_of_noise
 from .standardization import ColumnMoments
 
-LEAST_PRECISION = 2_500.0  # rows that outweigh the noise of one sum, if the whole budget bought it
-LEAST_ROWS = 4_000  # with fewer, so many weights follow their chance
+LEAST_PRECISION = 2_500.0  # of Schedule.precision: with less, noise in the waves does more harm than they do good
+LEAST_ROWS = 4_000  # with fewer, so many weights fit what is chance in the rows
 PAIRS, MOST_PAIRS = 100, 300  # at precision 10,000 or less, growing like its root
-MOST_COLUMNS = 3  # of a phase
+MOST_COLUMNS = 3  # in one phase
 SLOWEST, OCTAVES = 0.5, 3  # the standard deviation of a phase, in radians, and how many octaves it is spread over
-PART, PART_PRECISION = 0.5, 8_000.0  # of the variance of linear columns that all waves have, from this precision on
+PART, PART_PRECISION = 0.5, 8_000.0  # variance of all waves over that of all linear columns, from this precision on
 MIDDLE_SHARE = 0.01
-MIDDLE_CLIP = 1.0  # the norm of 16 columns in the middle between 0 and 1
-SURE = 3.0  # deviations of noise by which a column has to be other than binary
-LEAST_PART = 0.1  # of the mean size of its entries that they have to lack to being 1 or -1
+MIDDLE_CLIP = 1.0  # the norm of a row with 16 entries half-way between 0 and 1
+SURE = 3.0  # a column is curved if its mean of |x| - x^2 exceeds so many deviations of the noise,
+LEAST_PART = 0.1  # and this part of its mean of |x|
 
 
 @dataclass(frozen=True)
 class Schedule:
     """How many waves a fit can bear, and how large: a rule from public facts.
 
-    ``precision`` is how many rows outweigh the noise of one sum, if the whole budget bought it. Scores of several
-    classes each have weights of their own, and share it.
+    ``precision`` is the number of rows over the noise of one sum of rows, if the whole budget buys that sum. Several
+    classes have weights of their own each, and share it: with K scores it is smaller by the root of K.
     """
 
     precision: float
@@ -62,15 +62,15 @@ class Schedule:
 
     @property
     def part(self) -> float:
-        """The variance of all waves together, in parts of that of linear columns: noise in them does harm, too."""
+        """The variance of all waves over that of all linear columns: smaller where noise in waves would do harm."""
         share = min(1.0, self.precision / PART_PRECISION)
         return PART * share * share * share
 
 
 def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
-    """Return which columns surely hold more than -1, 0 and 1, up to a factor; ``data`` are the placed rows.
+    """Return which columns surely hold more than -1, 0 and 1 times one number; ``data`` are the placed rows.
 
-    This is a release of its own: of columns whose signs are not known, the moments do not tell.
+    The moments do not tell this of columns whose sign is not known. So it is a release of its own.
     """
     query = Middles(data.n_features, clip=MIDDLE_CLIP)
     mechanism = share_of_noise(data, MIDDLE_SHARE)
@@ -85,8 +85,8 @@ def with_waves(
 ) -> tuple[Columns, Waves | None]:
     """Return standardised columns with those of their waves, and the waves; the columns alone where there are none.
 
-    ``data`` are the placed rows. Nothing is released where public facts tell that there are too few. More columns than
-    pairs have no waves: each would hardly be in one.
+    ``data`` are the placed rows. Nothing is released where public facts tell that there are too few. Where more columns
+    are curved than there are pairs, there are no waves: most columns would be in one phase at most.
     """
     schedule = Schedule.of(data, n_scores)
     if not schedule.n_pairs:
@@ -104,7 +104,7 @@ Phases: TypeAlias = tuple[Integers, Floats]
 
 
 def beside(columns: Columns, mean: Floats, variance: Floats, phases: Phases, part: float) -> tuple[Columns, Waves]:
-    """Return columns with those of their waves, and the waves. Placed columns have this mean and variance."""
+    """Return columns with those of their waves, and the waves. ``mean`` and ``variance`` are of the placed columns."""
     (at, radians), centred = phases, columns.centre is not None
     n_pairs = radians.shape[1]
     placed = Columns.within(columns.low[at], columns.high[at], len(at))
@@ -125,9 +125,9 @@ def phases_of(
 ) -> Phases:
     """Return the phases: each is of ``fewest`` to three columns, or of all there are.
 
-    The first is a curved one. Each further one is by a coin the next curved one, or one of the others, the likelier the
-    larger its variance. The direction of a phase in its columns is uniform, and its length is drawn from a layer of its
-    own between the slowest and the fastest.
+    The first column of a phase is a curved one. For each further one a coin decides: it is the next curved one, or one
+    of the others, drawn with chances in proportion to their variances. The direction of a phase in its columns is
+    uniform, and its length is drawn from a layer of its own between the slowest and the fastest.
     """
     layers, within = _words(seed, "lengths", 2 * n_pairs).reshape(2, n_pairs)
     octaves = OCTAVES * ((layers.argsort(kind="stable") + _uniform(within)) / n_pairs)

@@ -23,11 +23,11 @@ class NumericClassifier(PrivateClassifier):
         no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
     features : {None, "fourier"}
         "fourier" adds cosines and sines of random sums of columns (Rahimi & Recht 2007), so that the boundary between
-        classes may be curved. Each sum is of one to three columns, and one of these holds more than -1, 0 and 1, up to
-        a factor: a hundredth of the budget tells which columns do. ``standardize="private"`` is needed, which finds how
-        far entries spread. Where there are too few rows for the budget there are no such features, and the fit is the
-        one without, bit for bit. Where nothing is curved they cost up to some tenths of a percent of accuracy. Time and
-        memory are those of some hundred columns more.
+        classes may be curved. Each sum is of one to three columns. At least one of these is no flag: it holds more than
+        the values -1, 0 and 1 times one number. A hundredth of the budget tells which columns do. It takes
+        ``standardize="private"``, which finds how far entries spread. Where there are too few rows for the budget, no
+        features are added, and the fit is the one without, bit for bit. Where the true boundary is straight, they cost
+        some tenths of a point of accuracy. They take the time and memory of some hundred columns more.
     features_seed : int
         The seed of the frequencies, which are public: it has nothing to do with ``random_state``.
 
@@ -39,8 +39,8 @@ class NumericClassifier(PrivateClassifier):
     data_norm_ : float or None
         The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     waves_ : Waves or None
-        The public map of a row to its random Fourier features, whose coefficients are the last
-        ``waves_.n_columns`` columns of ``coef_``. None where there are none.
+        The public map of a row to its random Fourier features. Their coefficients are the last ``waves_.n_columns``
+        columns of ``coef_``. None where there are none.
     """
 
     bounds: Any = None

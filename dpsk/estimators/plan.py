@@ -17,7 +17,7 @@ from ..solvers import Solver
 
 Part = TypeVar("Part")
 
-# How often the rows must outweigh the noise: once and for all, for each class, and from how many columns on more often.
+# Rows must outweigh the noise ONCE times, and EACH times more for every class; more often from WIDE columns on.
 ONCE, EACH, WIDE = 4.0, 2.0, 1000  # benchmarks/results/hopeless.md
 FIELD = 20  # columns that a field of a raw table counts as, before it is known how many features it becomes
 
@@ -114,7 +114,10 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
 
 
 def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = None) -> Iterator[str]:
-    """Yield what makes a fit questionable, as far as public facts tell; ``delta`` is that of what it is a part of."""
+    """Yield what makes a fit questionable, as far as public facts tell.
+
+    ``delta`` is that of the whole of which the fit is a part, where it is one.
+    """
     budget, n = plan.budget, facts.n_rows
     if budget is None:
         return
@@ -140,12 +143,13 @@ def strength_of(budget: Budget) -> float:
 
 
 def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
-    """Return from which product of rows and strength on fits of most data find more than chance.
+    """Return the product of rows and strength from which on fits find more than chance, on most data.
 
-    ``noise`` is the norm of the noise in the gradient of one class's weights, in gradients of typical rows, if a budget
-    of strength 1 buys one sum. The rows of a class have to outweigh it, and with K classes they are about one in K: so
-    what is needed grows with K. Where columns are very many, each tells little beside the noise in its own weight. The
-    constants told fits on made data with and without hope apart (benchmarks/results/hopeless.md).
+    ``noise`` is that in a sum of gradients, for the weights of one class, if a budget of strength 1 buys that sum: its
+    norm over that of the gradient of a typical row. The rows of a class have to outweigh it. With K classes these are
+    about one in K of all rows, so what is needed grows with K. Where there are very many columns, each tells little
+    beside the noise in its own weight. With these constants the rule tells hopeless fits on made data from others
+    (benchmarks/results/hopeless.md).
     """
     columns = facts.n_features * (1 if facts.schema is None else FIELD) + bool(plan.encoding.fit_intercept)
     scores = facts.n_scores or 1
@@ -157,7 +161,7 @@ def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
 
 
 def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
-    """Return that noise is too large for these data, and what would be enough."""
+    """Return the warning that noise is too large for these data, and what would be enough."""
     n, units = facts.n_rows, several(facts.unit)
     fields, fewer = ("columns" if facts.schema is None else "fields"), " or classes" if facts.n_scores else ""
     pure = ", or spend a delta, whose noise grows with the root of their number only" if budget.delta == 0 else ""
@@ -171,7 +175,7 @@ def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
 
 
 def _epsilon(budget: Budget, needed: float) -> float:
-    """Return the epsilon of a budget of this strength."""
+    """Return the epsilon at which a budget of this kind has the strength that is needed."""
     if budget.delta == 0:
         return needed
     if isinstance(budget.currency, GaussianDP):

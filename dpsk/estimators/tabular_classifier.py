@@ -42,11 +42,11 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         column says. Numbers are numbers, text is categories that are discovered, and the types of columns count as
         public. Public bounds and public lists of categories save budget.
     interactions : {None, "fourier"}
-        "fourier" adds cosines and sines of random sums of two or three quantities (Rahimi & Recht 2007), for what they
-        do together and a sum of curves does not follow. They cost no budget, but noise: where quantities do nothing
-        together, a fit with them is no better, and may be slightly worse. ``effects_`` shows the curves and bars, and
-        not these. Where there are too few rows for the budget, or less than two quantities with curves, there are no
-        interactions, and the fit is the one without, bit for bit.
+        "fourier" adds cosines and sines of random sums of two or three columns with curves (Rahimi & Recht 2007). They
+        follow what such columns do together, which a sum of curves cannot. No part of the budget is for them alone, but
+        their weights carry noise: where columns do nothing together, a fit may be slightly worse. ``effects_`` shows
+        curves and bars only. Where there are too few rows for the budget, or fewer than two columns with curves, there
+        are no interactions, and the fit is the one without, bit for bit.
     features_seed : int
         The seed of their frequencies, which are public: it has nothing to do with ``random_state``.
 
@@ -61,7 +61,7 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     descent_noise_ : DescentNoise
         What the noise in the weights follows from, for the bands of ``effects_``. Missing if a callback ended the fit.
     waves_ : Waves or None
-        The public map of features to interactions, whose coefficients are the last ``waves_.n_columns`` columns of
+        The public map of features to interactions. Their coefficients are the last ``waves_.n_columns`` columns of
         ``coef_``. None where there are none.
 
     Examples

@@ -36,7 +36,7 @@ _MARGIN = 2.0**-30
 
 _BLOCK = 2**13  # draws at a time: temporaries stay in the cache
 _ACCEPTED = 0.979  # share of points that are kept: 2 * HEIGHT * PER_UNIT * sqrt(pi/2) / PLACES, rounded down
-_SPREAD = 0.3  # as many points more as two standard deviations of how many are kept
+_SPREAD = 0.3  # times the root of how many points are drawn: two standard deviations of how many are kept
 
 
 def heights() -> tuple[Integers, Integers]:
@@ -70,7 +70,7 @@ _STEP, _LEVEL, _SURE = places()
 _FIRST_TESTED = np.uint64(_SURE << _WORD_DIGITS)
 _FIRST_OF_TAIL = PLACES - 2
 
-# What turns a word, place and digits, into the point, step and digits.
+# A word (place and digits) plus the entry of its place is the point (step and digits).
 _TO_POINT = (_STEP - np.arange(PLACES)).astype(np.uint64) << np.uint64(_WORD_DIGITS)
 _LEVEL.flags.writeable = _TO_POINT.flags.writeable = False
 
@@ -87,7 +87,7 @@ class _Point:
             self.length += 64
 
     def exponent(self, digits: int) -> tuple[Fraction, Fraction]:
-        """Return brackets of x**2/2. No number and its successor lie on two sides of zero."""
+        """Return brackets of x**2/2. They are squares of two ends, since zero never lies strictly between these."""
         self._read(digits)
         ends = (Fraction(k * k, 2 ** (2 * self.length + 1)) for k in (self._known, self._known + 1))
         low, high = sorted(ends)
@@ -184,7 +184,7 @@ def _nearest(sigma: int, x: Integers, bits: Bits) -> Integers:
 
 
 def _carry(sigma: int, x: Integers, rest: Integers, bits: Bits) -> Integers:
-    """Return how many integers further digits of x lead to, ``rest`` being what is above the last one, times 2**55."""
+    """Return what further digits of x add to the rounded products. ``rest`` is what is cut off so far, times 2**55."""
     digits = (words(len(x), bits) >> np.uint64(32)).astype(np.int64)
     s, r = divmod(sigma, 2**28)
     total = rest + ((s * digits + (r * digits >> 28)) >> 4)

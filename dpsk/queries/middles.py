@@ -18,20 +18,20 @@ _BLOCK_ENTRIES = 2**15
 class Middles(Query):
     """The sums over rows of |x| - x^2 by column, each row scaled down to l2 norm ``clip``.
 
-    For rows of placed columns that are neither centred nor scaled, without an intercept: entries in [-1, 1]. It is 0
-    where x is -1, 0 or 1, and 1/4 at most: columns of categories add nothing to the norm of a row.
+    For rows of placed columns that are neither centred nor scaled, without an intercept: entries in [-1, 1]. |x| - x^2
+    is 0 where x is -1, 0 or 1, and at most 1/4. So columns of categories add nothing to the norm of a row.
 
     Formal guarantee
     ----------------
     (docs/guarantees.md, 6.16)
-    A leaving row moves the sum by at most ``clip``, and all entries down. A replaced one moves it by at most sqrt(2)
-    times as much, since no entry of a part is negative.
+    A row that leaves moves the sum by at most ``clip``, and no entry of it up. A row that is replaced moves it by at
+    most sqrt(2) times as much, since no row adds a negative number.
     """
 
     label = "middles"
     weighed = True
     scale = 2.0
-    """The scale of the rows this is for: units are at most 1/2."""
+    """The scale of the rows that this query is for: their units are at most 1/2."""
 
     def __init__(self, n_features: int, *, clip: float) -> None:
         if not clip > 0:

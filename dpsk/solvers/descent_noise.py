@@ -65,11 +65,11 @@ class Trace:
 class DescentNoise:
     """What the noise in the result of a heavy-ball descent follows from: public facts and releases.
 
-    ``deviation`` is that of the noise in one coordinate of the first mean gradient, and ``taper`` says by how much the
-    last one was cheaper (:func:`tapered`). ``clip`` is the largest derivative of the
-    loss by the score that is not clipped in a typical row. ``curvature`` is the mean second derivative by the score, as
-    far as it is known, and ``penalty`` that of the penalty. ``trace`` is what the run has shown, and ``factor`` is what
-    all weights were multiplied with in the end.
+    ``deviation`` is that of the noise in one coordinate of the first mean gradient. ``taper`` says by how much later
+    gradients were cheaper (:func:`tapered`). ``clip`` is the largest derivative of the loss by the score that is not
+    clipped in a typical row. ``curvature`` is the mean second derivative by the score, as far as it is known, and
+    ``penalty`` that of the penalty. ``trace`` is what the run has shown, and ``factor`` is what all weights were
+    multiplied with in the end.
     """
 
     steps: int
@@ -120,12 +120,13 @@ def first_averaged(steps: int, average: float) -> int:
 
 
 def tapered(steps: int, first: int, taper: float) -> Floats:
-    """Return the prices of steps as parts of the first one, above 0: all 1 up to ``first``, then falling in stages.
+    """Return the prices of steps over that of the first one: 1 up to step ``first``, then falling in stages, above 0.
 
-    ``taper`` times the part of the averaged iterates that came before a step's stage is taken off its price. Along a
-    direction that is hardly curved every gradient moves all later iterates alike. Then prices in proportion to the
-    number of averaged iterates that come later leave the least noise in their mean (Cauchy & Schwarz): those of a taper
-    of 1, but for the stages, which keep reports short.
+    From step ``first`` on iterates are averaged. The price of a step is 1 less ``taper`` times the part of all averaged
+    iterates that came before the stage of the step. Why: along a direction that is hardly curved, a gradient moves all
+    later iterates alike. So its noise weighs in their mean as much as there are averaged iterates after it, and prices
+    in proportion to this number leave the least noise (Cauchy & Schwarz). A taper of 1 has these prices, but for the
+    stages, which keep reports short.
     """
     prices, late = np.ones(steps), steps - first
     stages = min(STAGES, late)

@@ -48,9 +48,10 @@ class GradientDescent(Solver):
     average : float
         The last part of the iterates whose mean is the result, in (0, 1].
     taper : float or None
-        By how much late gradients are cheaper than early ones, in [0, 1). From where averaging begins, prices fall
-        along a line, to about 1 less the taper. Few averaged iterates answer a late gradient, so its noise does less
-        harm. 0: all cost the same. None: nearly 1 up to precision 120, and 0 from 240 on.
+        How much of the price of an early gradient a late one does without, in [0, 1). From where averaging begins,
+        prices fall in stages along a line, to about 1 - ``taper`` times the first price. Few averaged iterates answer a
+        late gradient, so its noise does less harm. 0: all cost the same. None: 1 up to precision 120, 0 from 240 on,
+        and on a line between.
     reach : float
         How far directions are followed that noise hardly lets us see, as a multiple of what suits a table of numbers.
     traced : int
