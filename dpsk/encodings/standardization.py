@@ -22,7 +22,7 @@ SHORTEST = 0.8  # of typical rows, what they are shortened to at most
 SMALLEST_VARIANCE = 1e-6
 FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most, or beyond which it is sure
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
-_SEEN, _FEW, _FEWEST, _MOST = 4.0, 0.1, 1.5, 2.5  # when entries of a sign are sure, and when hardly any: see _signs
+_SEEN, _FEW, _FEWEST, _MOST = 4.0, 0.1, 1.5, 2.5  # when entries of a sign are sure, and when few: see _signs
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
 
@@ -92,8 +92,8 @@ def _signs(counts: Floats, noise: float) -> tuple[Floats, Floats]:
     """Return ranges of columns whose first and last bins count negative and positive entries: [-1, 1], or half of it.
 
     The noise in the sums over k columns is only sqrt(k) times as large. A side is left out if the sum of the other is
-    ``_SEEN`` deviations of its noise and its own is below ``_FEW`` of that, but for ``_FEWEST`` to ``_MOST`` deviations:
-    a budget that shows more demands more. Columns of which the side is seen keep it.
+    ``_SEEN`` deviations of the noise and its own is below ``_FEW`` of that. This limit is at least ``_FEWEST``
+    deviations, which noise alone often reaches, and at most ``_MOST``. Columns of which the side is seen keep it.
     """
     sides = counts[:, [0, -1]]
     sums, spread = sides.sum(axis=0), noise * math.sqrt(max(1, len(counts)))
