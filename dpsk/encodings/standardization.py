@@ -20,7 +20,8 @@ SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: bench
 NOISY = 0.1  # the noise in a mean from which on it does more harm than shortened rows
 SHORTEST = 0.8  # of typical rows, what they are shortened to at most
 SMALLEST_VARIANCE = 1e-6
-FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most, or beyond which it is sure
+SURE = 3.0  # deviations of its noise beyond which the mean of a column of mixed sign is believed
+FARTHEST = 1.0  # deviations of its noise by which a mean is moved at most
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
 _SEEN, _FEW, _FEWEST, _MOST = 4.0, 0.1, 1.5, 2.5  # when entries of a sign are sure, and when few: see _signs
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
@@ -188,7 +189,7 @@ def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) ->
     doubt = noise * np.sqrt(left * np.square(1 - 2 * sizes) + left_of_lacks)
     mean[one], variance[one] = side * sizes, np.maximum(sizes - lacks - np.square(sizes), doubt)
 
-    means = np.where(np.abs(first[~one]) < FARTHEST * noise, 0.0, np.clip(first[~one], -1, 1))
+    means = np.where(np.abs(first[~one]) < SURE * noise, 0.0, np.clip(first[~one], -1, 1))
     squares = np.clip(shrunk(second[~one], noise)[0], 0, 1)
     mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise)
     within[~one] = np.sqrt(squares) - squares
