@@ -20,8 +20,10 @@ SCALE_POWER, WEIGHTED_POWER = 0.85, 0.65  # the second with class weights: bench
 NOISY = 0.1  # the noise in a mean from which on it does more harm than shortened rows
 SHORTEST = 0.8  # of typical rows, what they are shortened to at most
 SMALLEST_VARIANCE = 1e-6
-FARTHEST = 3.0  # deviations of its noise by which a mean is moved at most, or beyond which it is sure
+SURE = 3.0  # deviations of its noise beyond which the mean of a column of mixed sign is believed
+FARTHEST = 1.0  # deviations of its noise by which a mean is moved at most
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
+_SEEN, _FEW, _FEWEST, _MOST = 4.0, 0.1, 1.5, 2.5  # when entries of a sign are sure, and when few: see _signs
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
 
@@ -31,7 +33,9 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     The first count is of magnitudes (powers of two), the next of positions within the power of two found. Where a
     column turns out to sit within a few bins away from 0, as years and temperatures do, positions are counted again
     within these. A column of which nothing is seen above the noise gets [-1, 1]: rare entries, as those of a rare
-    category, then count as signs. ``through_zero`` asks that every range contains 0.
+    category, then count as signs. Where noise hides columns, only the signs of their entries are counted: all of them
+    together may tell that these columns have one sign (see :func:`_signs`). Each then gets [0, 1], or [-1, 0].
+    ``through_zero`` asks that every range contains 0.
     """
     d, n = raw.n_features, raw.n_units
     entries = max(1.0, 1.25 * typical_norm(raw) ** 2)  # rows with somewhat more entries than usual count fully too
@@ -42,9 +46,11 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     counts = raw.release(raw.measure(magnitudes), mechanism)
     top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, n)
     reach = np.where(top >= 0, 2.0 ** (np.maximum(top, 0) + Magnitudes.lowest), 1.0)
+    hidden = (top < 0) & (noise > _RARE * n)
+    reach[hidden] = 2.0**Magnitudes.lowest  # so small that all their entries lie in the bins at the ends
 
     low, high, coarse, bins = -reach, reach, np.ones(d, dtype=bool), Positions.n_bins
-    for _ in range(_LOOKS):
+    for look in range(_LOOKS):
         counts = raw.release(raw.measure(Positions(d, entries, low, high, norm=mechanism.norm)), mechanism)
         width = (high - low) / bins
         start, end, found = _narrow_run(counts, noise, n)
@@ -56,6 +62,9 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
         zero = ~(away | without_zero)
         lower, upper = np.where(zero, np.minimum(lower, 0), lower), np.where(zero, np.maximum(upper, 0), upper)
         low, high = np.where(coarse, lower, low), np.where(coarse, upper, high)
+        if look == 0:
+            low[hidden], high[hidden] = _signs(counts[hidden], noise)
+            coarse &= ~hidden
         coarse &= away & (end - start <= _FEW_BINS)
         if not coarse.any():
             break
@@ -78,6 +87,21 @@ def _narrow_run(counts: Floats, noise: float, n: int) -> tuple[Any, Any, Any]:
         end = np.where(new, start + run, end)
         found |= new
     return start, end, found
+
+
+def _signs(counts: Floats, noise: float) -> tuple[Floats, Floats]:
+    """Return ranges of columns whose first and last bins count negative and positive entries: [-1, 1], or half of it.
+
+    The noise in the sums over k columns is only sqrt(k) times as large. A side is left out if the sum of the other is
+    ``_SEEN`` deviations of the noise and its own is below ``_FEW`` of that. This limit is at least ``_FEWEST``
+    deviations, which noise alone often reaches, and at most ``_MOST``. Columns of which the side is seen keep it.
+    """
+    sides = counts[:, [0, -1]]
+    sums, spread = sides.sum(axis=0), noise * math.sqrt(max(1, len(counts)))
+    few = np.clip(_FEW * sums[::-1], _FEWEST * spread, _MOST * spread)
+    missing = (sums < few) & (sums[::-1] > _SEEN * spread)
+    kept = ~missing | (sides > _sure(max(1, sides.size)) * noise)
+    return np.where(kept[:, 0], -1.0, 0.0), np.where(kept[:, 1], 1.0, 0.0)
 
 
 def _sure(tests: int) -> float:
@@ -165,7 +189,7 @@ def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) ->
     doubt = noise * np.sqrt(left * np.square(1 - 2 * sizes) + left_of_lacks)
     mean[one], variance[one] = side * sizes, np.maximum(sizes - lacks - np.square(sizes), doubt)
 
-    means = np.where(np.abs(first[~one]) < FARTHEST * noise, 0.0, np.clip(first[~one], -1, 1))
+    means = np.where(np.abs(first[~one]) < SURE * noise, 0.0, np.clip(first[~one], -1, 1))
     squares = np.clip(shrunk(second[~one], noise)[0], 0, 1)
     mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise)
     within[~one] = np.sqrt(squares) - squares
