@@ -312,6 +312,14 @@ class RawChunk:
         weights = None if self.weights is None else self.weights[indices]
         return RawChunk(self.values[taken], self.columns[taken], self.counts[indices], self.n_features, weights)
 
+    def only(self, columns: Integers) -> RawChunk:
+        """Return a chunk of some columns, in their order there."""
+        place = np.full(self.n_features, -1)
+        place[columns] = np.arange(len(columns))
+        held = place[self.columns] >= 0
+        counts = np.bincount(np.repeat(np.arange(len(self)), self.counts)[held], minlength=len(self))
+        return RawChunk(self.values[held], place[self.columns[held]], counts, len(columns), self.weights)
+
     @staticmethod
     def joined(parts: list[RawChunk]) -> RawChunk:
         """Return a chunk of the rows of all parts."""

@@ -22,6 +22,11 @@ class Encoding(ABC):
         """Raise ValueError if this encoding is not for data with these facts; called before anything is paid."""
         del facts
 
+    def left_out(self, how: RowMap) -> str | None:
+        """Return which parameter had no effect on the map that was learned, and why; None if all had one."""
+        del how
+        return None
+
     @abstractmethod
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the public map of rows onto the grid.

@@ -1,7 +1,7 @@
 """Random Fourier features beside linear columns: how many there are, of which columns, and with which frequencies.
 
 How many there are follows from public facts. Where there are any, a small part of the budget tells which columns are
-curved: those that hold more than the values -1, 0 and 1 times one number. All else follows from a public seed and from
+curved: those that hold more than two values besides 0. All else follows from a public seed and from
 the moments that were released to standardise the columns.
 """
 
@@ -19,7 +19,7 @@ from ..data import Columns, PrivateData, Waves
 from ..mechanisms import Laplace
 from ..mechanisms.randomness import SeededBits
 from ..mechanisms.samplers import Floats, Integers
-from ..queries import Middles
+from ..queries import Middles, PositionsOfSome
 from ..solvers.precision import deviation, share_of_noise
 from .standardization import ColumnMoments
 
@@ -32,7 +32,15 @@ PART, PART_PRECISION = 0.5, 8_000.0  # variance of all waves over that of all li
 MIDDLE_SHARE = 0.01
 MIDDLE_CLIP = 1.0  # the norm of a row with 16 entries half-way between 0 and 1
 SURE = 3.0  # a column is curved if its mean of |x| - x^2 exceeds so many deviations of the noise,
-LEAST_PART = 0.1  # and this part of its mean of |x|
+LEAST_PART = 0.1  # and this part of its mean of |x|,
+VALUES_SHARE = 0.01
+MOST_COMMON = 0.9  # and if two of its bins surely hold less than so much of its entries other than 0
+
+LEFT_OUT = (
+    "{name}='fourier' added nothing, and waves_ is None: it takes some thousand rows, the more of them the smaller "
+    "epsilon is and the more classes there are, and columns of more than two values besides 0, but not hundreds of "
+    "these. See docs/curves.md, or leave {name} out"
+)
 
 
 @dataclass(frozen=True)
@@ -67,31 +75,43 @@ class Schedule:
         return PART * share * share * share
 
 
-def curved_columns(data: PrivateData, moments: ColumnMoments) -> Integers:
-    """Return which columns surely hold more than -1, 0 and 1 times one number; ``data`` are the placed rows.
+def curved_columns(raw: PrivateData, data: PrivateData, columns: Columns, moments: ColumnMoments) -> Integers:
+    """Return which columns surely have more than two values besides 0. ``data`` are the raw rows, placed by columns.
 
-    The moments do not tell this of columns whose sign is not known. So it is a release of its own.
+    Two releases tell. The sums of |x| - x^2 leave out columns of -1, 0 and 1, which are most of the columns of
+    categories, so that these add nothing to the norm of a row. Of the others positions are counted: two values are in
+    two bins, whatever they are.
     """
     query = Middles(data.n_features, clip=MIDDLE_CLIP)
     mechanism = share_of_noise(data, MIDDLE_SHARE)
     middles = data.release(data.measure(query), mechanism) / data.n_units
     noise = deviation(mechanism, query.sensitivity(data.adjacency)) * query.unit / data.n_units
     sizes = middles + moments.variance + np.square(moments.mean)  # the means of |x|
-    return np.flatnonzero((middles > SURE * noise) & (middles > LEAST_PART * sizes))
+    found = np.flatnonzero((middles > SURE * noise) & (middles > LEAST_PART * sizes))
+    if not len(found):
+        return found
+    mechanism = share_of_noise(raw, VALUES_SHARE)
+    positions = PositionsOfSome(raw.n_features, found, columns.low[found], columns.high[found], norm=mechanism.norm)
+    counts = raw.release(raw.measure(positions), mechanism)
+    noise = deviation(mechanism, positions.sensitivity(raw.adjacency)) * positions.unit
+    entries, common = counts.sum(axis=1), np.sort(counts, axis=1)[:, -2:].sum(axis=1)
+    several = entries - common > (1 - MOST_COMMON) * entries + noise * math.sqrt(positions.n_bins)
+    return np.asarray(found[several])
 
 
 def with_waves(
-    data: PrivateData, columns: Columns, moments: ColumnMoments, seed: int, n_scores: int | None
+    raw: PrivateData, data: PrivateData, columns: Columns, moments: ColumnMoments, seed: int, n_scores: int | None
 ) -> tuple[Columns, Waves | None]:
     """Return standardised columns with those of their waves, and the waves; the columns alone where there are none.
 
-    ``data`` are the placed rows. Nothing is released where public facts tell that there are too few. Where more columns
-    are curved than there are pairs, there are no waves: most columns would be in one phase at most.
+    ``data`` are the raw rows, placed by the columns. Nothing is released where public facts tell that there are too few
+    rows. Where more columns are curved than there are pairs, there are no waves: most columns would be in one phase at
+    most.
     """
     schedule = Schedule.of(data, n_scores)
     if not schedule.n_pairs:
         return columns, None
-    curved = curved_columns(data, moments)
+    curved = curved_columns(raw, data, columns, moments)
     if not 1 <= len(curved) <= schedule.n_pairs:
         return columns, None
     others = np.setdiff1d(np.arange(data.n_features), curved)

@@ -10,7 +10,7 @@ from ..data import Columns, Door, Facts, RowMap, Table
 from ..mechanisms.samplers import Floats
 from ..requirements import checked, choice, flag, integer, listed, number
 from .encoding import Encoding
-from .fourier import with_waves
+from .fourier import LEFT_OUT, with_waves
 from .standardization import SCALE_POWER, WEIGHTED_POWER, column_moments, find_ranges, standardised
 
 _LARGEST = 2.0**400  # of a bound
@@ -57,6 +57,9 @@ class LinearEncoding(Encoding):
             if low.ndim == 1 and len(low) != facts.n_features:
                 raise ValueError(f"bounds are given for {len(low)} columns, but X has {facts.n_features}")
 
+    def left_out(self, how: RowMap) -> str | None:
+        return LEFT_OUT.format(name="features") if self.features is not None and how.waves is None else None
+
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the map of rows onto the grid, after releases that find what is not public."""
         intercept, columns, waves = bool(self.fit_intercept), None, None
@@ -66,15 +69,16 @@ class LinearEncoding(Encoding):
                 low, high = np.minimum(low, 0), np.maximum(high, 0)
             columns = Columns.within(low, high, table.facts.n_features)
         if self.standardize is not None:
+            raw = door.open(table.raw())
             if columns is None:
-                columns = find_ranges(door.open(table.raw()), through_zero=not intercept)
+                columns = find_ranges(raw, through_zero=not intercept)
             placed = door.open(table.rows(RowMap(table.facts.n_scores, fit_intercept=False, columns=columns)))
             power = SCALE_POWER if self.class_weight is None else WEIGHTED_POWER
             moments = column_moments(placed, columns)
             columns = standardised(columns, moments, centred=intercept, power=power)
             if self.features is not None:
                 seed, n_scores = int(self.features_seed), table.facts.n_scores
-                columns, waves = with_waves(placed, columns, moments, seed, n_scores)
+                columns, waves = with_waves(raw, placed, columns, moments, seed, n_scores)
         return RowMap(table.facts.n_scores, intercept, self.data_norm, columns, self.row_major, waves=waves)
 
 

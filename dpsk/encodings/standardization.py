@@ -23,6 +23,7 @@ SMALLEST_VARIANCE = 1e-6
 SURE = 3.0  # deviations of its noise beyond which the mean of a column of mixed sign is believed
 FARTHEST = 1.0  # deviations of its noise by which a mean is moved at most
 _RARE = 0.002  # the part of all rows below which entries are left out of a range, however little noise there is
+_HIDING = 0.02  # the noise of a count, as a part of all rows, from which on it hides more than rare entries
 _SEEN, _FEW, _FEWEST, _MOST = 4.0, 0.1, 1.5, 2.5  # when entries of a sign are sure, and when few: see _signs
 _LOOKS, _FEW_BINS = 3, 3  # how often positions are counted at most, and how few bins ask for a closer look
 
@@ -46,7 +47,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     counts = raw.release(raw.measure(magnitudes), mechanism)
     top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, n)
     reach = np.where(top >= 0, 2.0 ** (np.maximum(top, 0) + Magnitudes.lowest), 1.0)
-    hidden = (top < 0) & (noise > _RARE * n)
+    hidden = (top < 0) & (noise > _HIDING * n)
     reach[hidden] = 2.0**Magnitudes.lowest  # so small that all their entries lie in the bins at the ends
 
     low, high, coarse, bins = -reach, reach, np.ones(d, dtype=bool), Positions.n_bins

@@ -102,6 +102,10 @@ class TabularEncoding(Encoding):
         if facts.schema is None:
             raise ValueError("a raw table has a schema, but these data are plain numbers")
 
+    def left_out(self, how: RowMap) -> str | None:
+        asked = self.interactions is not None and how.waves is None
+        return fourier.LEFT_OUT.format(name="interactions") if asked else None
+
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the map of rows onto the grid, after releases that find what is not public."""
         if table.facts.schema is None:

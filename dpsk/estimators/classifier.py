@@ -227,6 +227,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
             report = replace(report, **table.sizes)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
+            left_out = plan.encoding.left_out(how)
+            self._warn(() if left_out is None else (left_out,), deeper=1)
             weighed = plan.weighting.learned(door, table, how)
             if plan.solver.certifies:
                 weighed = weighed.over(facts.n_rows)

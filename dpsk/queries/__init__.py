@@ -3,7 +3,7 @@
 from .armijo import ArmijoGains
 from .gradient import GradientSum
 from .hessian import HessianSum
-from .histograms import Magnitudes, Positions, RowNorms, Successes
+from .histograms import Magnitudes, Positions, PositionsOfSome, RowNorms, Successes
 from .line import LossesAlong
 from .middles import Middles
 from .moments import Moments
@@ -11,5 +11,5 @@ from .outcomes import CellCounts, ClassCounts, Outcomes
 
 __all__ = [
     "ArmijoGains", "CellCounts", "ClassCounts", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Middles",
-    "Moments", "Outcomes", "Positions", "RowNorms", "Successes",
+    "Moments", "Outcomes", "Positions", "PositionsOfSome", "RowNorms", "Successes",
 ]  # fmt: skip

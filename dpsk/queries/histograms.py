@@ -142,6 +142,19 @@ class Positions(EntryCounts):
         return at.astype(np.int64)  # never negative, so that this rounds down
 
 
+class PositionsOfSome(Positions):
+    """The same of some columns: entries of others are not looked at, and a row is as long as its entries in these."""
+
+    def __init__(self, n_features: int, columns: Integers, low: Floats, high: Floats, *, norm: str = "l2") -> None:
+        super().__init__(len(columns), len(columns), low, high, norm=norm)
+        self.columns, self.of = columns, n_features
+
+    def __call__(self, chunk: RawChunk) -> Integers:
+        if not isinstance(chunk, RawChunk) or chunk.n_features != self.of:
+            raise ValueError(f"{self.label} are counted of {self.of} columns in the user's units, and no others")
+        return super().__call__(chunk.only(self.columns))
+
+
 class Successes(Query):
     """The number of rows whose one entry is not zero, on a grid so fine that the scale of its noise hardly rounds.
 
