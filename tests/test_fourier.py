@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from test_estimators import failures_to_expect
 from test_export_json import compare
-from test_standardization import Watched, placed
+from test_standardization import Watched, placed, raw
 
 import dpsk
 from dpsk import (
@@ -203,23 +203,64 @@ def test_only_columns_with_values_between_are_curved(monkeypatch):
     assert model(epsilon=30.0).fit(X[:, 2:4], y).waves_ is None
 
 
+CODINGS = [(0, 1), (0, 3), (5, 6), (-1, 2), (-0.3, 0.4)]
+
+
+@pytest.mark.parametrize("bounds", [None, (-3.0, 8.0)], ids=["found", "far"])
+@pytest.mark.parametrize("coding", CODINGS, ids=str)
+def test_columns_of_two_values_are_not_curved_whatever_these_are(few, coding, bounds):
+    X, y = rings(4000)
+    flags = np.random.default_rng(1).integers(0, 2, (4000, 8))
+    X = np.column_stack([X[:, :2], np.array(coding)[flags]])
+    waves = model(epsilon=30.0, bounds=bounds).fit(X, y).waves_
+    alone = waves.at[np.flatnonzero((waves.turns[:, ::3] != 0).any(axis=1))]
+    assert set(alone) == {0, 1}
+
+
+def test_columns_of_three_values_and_rare_numbers_are_curved(monkeypatch):
+    set_pairs(monkeypatch, 24)
+    rng, (X, y) = np.random.default_rng(1), rings(4000)
+    rare = np.where(rng.random(4000) < 0.1, rng.uniform(size=4000), 0.0)
+    X = np.column_stack([rng.integers(1, 4, 4000), rare, rng.integers(0, 2, (4000, 3)), X[:, 0]])
+    waves = model(epsilon=30.0).fit(X, y).waves_
+    alone = waves.at[np.flatnonzero((waves.turns[:, ::3] != 0).any(axis=1))]
+    assert set(alone) == {0, 1, 5}
+
+
 def test_with_few_rows_the_fit_is_the_one_without():
     X, y = rings()
-    plain, tried = model(features=None).fit(X, y), model().fit(X, y)
+    plain = model(features=None).fit(X, y)
+    with pytest.warns(UserWarning, match="features='fourier' added nothing"):
+        tried = model().fit(X, y)
     assert plain.waves_ is tried.waves_ is None
     assert np.array_equal(plain.coef_, tried.coef_)
     assert np.array_equal(plain.intercept_, tried.intercept_)
     assert plain.privacy_spent_.releases == tried.privacy_spent_.releases
 
 
-def test_they_cost_one_small_release(few):
+def test_a_fit_tells_where_nothing_was_added(few):
     X, y = rings()
-    plain, curved = model(features=None).fit(X, y), model().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*added nothing")
+        assert model().fit(X, y).waves_ is not None
+        model(features=None).fit(X, y)
+    with pytest.warns(UserWarning, match="added nothing"):
+        model().fit(X[:, 2:], y)
+    frame, labels = table(500)
+    with pytest.warns(UserWarning, match="interactions='fourier' added nothing"):
+        tabular().fit(frame[frame.columns[:1]], labels)
+
+
+def test_they_cost_two_small_releases(few):
+    X, y = rings()
+    bounds = (-4.0, 4.0)
+    plain, curved = (model(features=features, bounds=bounds).fit(X, y) for features in (None, "fourier"))
     assert curved.waves_ is not None
     paid = {release.label: release for release in curved.privacy_spent_.releases}
-    assert set(paid) == {release.label for release in plain.privacy_spent_.releases} | {"middles"}
+    assert set(paid) == {release.label for release in plain.privacy_spent_.releases} | {"middles", "positions"}
     limit = curved.privacy_spent_.limit
     assert paid["middles"].cost <= fourier.MIDDLE_SHARE * limit * (1 + 1e-9)
+    assert paid["positions"].cost <= fourier.VALUES_SHARE * limit * (1 + 1e-9)
     assert curved.privacy_spent_.charged <= limit
 
 
@@ -272,8 +313,11 @@ def test_the_map_is_a_function_of_what_was_released(few):
     for X in (np.zeros((50, 3)), np.random.default_rng(0).uniform(-1, 1, (50, 3))):
         columns = Columns.within(-1.0, 1.0, 3)
         watched = Watched(placed(X, columns), replies=[np.array([5.0, 6.0, 0.0])])
-        made.append(with_waves(watched, columns.standardised(np.ones(3), mean), moments, 3, None))
+        spread = np.tile(np.linspace(0.0, 2.0, 64), (2, 1))
+        of_entries = Watched(raw(X), replies=[spread])
+        made.append(with_waves(of_entries, watched, columns.standardised(np.ones(3), mean), moments, 3, None))
         assert [sealed.label for sealed, _, _ in watched.released] == ["middles"]
+        assert [(sealed.label, sealed.shape) for sealed, _, _ in of_entries.released] == [("positions", (2, 64))]
     (one, waves), (other, others) = made
     assert waves.at.tolist() == others.at.tolist()
     assert {np.flatnonzero(waves.turns[:, k])[0] for k in (0, 3)} == {0, 1}

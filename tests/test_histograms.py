@@ -7,7 +7,7 @@ from row_changes import fractions
 
 from dpsk.data import ArrayRows, RawRows, RowMap
 from dpsk.mechanisms import Gaussian
-from dpsk.queries import Magnitudes, Positions, RowNorms
+from dpsk.queries import Magnitudes, Positions, PositionsOfSome, RowNorms
 from dpsk.testing import check_mechanism, check_query
 from dpsk.testing.common import heavy_tailed
 
@@ -67,6 +67,23 @@ def test_sensitivity_of_positions_is_kept_and_reached(entries, norm):
     assert min(reached[adjacency, norm] for adjacency in ("zero-out", "replace")) > 0.99
     if norm == "l2":
         assert min(reached[adjacency, "l1"] for adjacency in ("zero-out", "replace")) > 0.99
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_sensitivity_of_positions_of_some_columns_is_kept_and_reached(norm):
+    reach, columns = 10.0 ** np.random.default_rng(0).uniform(-2, 2, D), np.array([3, 0])
+    reached = check_raw_query(PositionsOfSome(D, columns, -reach[columns], reach[columns], norm=norm))
+    assert min(reached[adjacency, norm] for adjacency in ("zero-out", "replace")) > 0.99
+
+
+def test_positions_of_some_columns_are_those_of_a_table_without_the_others():
+    X, columns, reach = heavy_tailed(200, D, np.random.default_rng(0)), np.array([3, 0, 1]), np.ones(3)
+    X[np.random.default_rng(1).random(X.shape) < 0.3] = 0
+    alone = RawRows(X[:, columns]).total(Positions(3, 3.0, -reach, reach))
+    for store in (np.asarray, sp.csr_matrix):
+        assert np.array_equal(RawRows(store(X)).total(PositionsOfSome(D, columns, -reach, reach)), alone)
+    with pytest.raises(ValueError, match=f"positions are counted of {D + 1} columns"):
+        RawRows(X).total(PositionsOfSome(D + 1, columns, -reach, reach))
 
 
 def test_sensitivity_of_row_norms_is_kept_and_reached():

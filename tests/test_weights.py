@@ -44,6 +44,7 @@ from dpsk.queries import (
     Moments,
     Outcomes,
     Positions,
+    PositionsOfSome,
     RowNorms,
     Successes,
 )
@@ -82,6 +83,7 @@ QUERIES = {
     "row norms": (RowNorms(), {}),
     "norms of raw rows": (RowNorms(), {"make_rows": raw}),
     "magnitudes": (Magnitudes(D, 2.0), {"make_rows": raw}),
+    "positions of some": (PositionsOfSome(D, np.arange(1), -np.ones(1), np.ones(1)), {"make_rows": raw}),
     "magnitudes, l1": (Magnitudes(D, 2.0, norm="l1"), {"make_rows": raw}),
     "positions": (Positions(D, 2.0, np.full(D, -1.0), np.full(D, 2.0)), {"make_rows": raw}),
     "successes": (Successes(), {"make_rows": first_column, "n_features": 2}),
