@@ -583,7 +583,7 @@ def test_errors_name_the_parameter_as_it_is_called_there():
         DPTabularClassifier(features="fourier")
     with pytest.raises(TypeError, match="DPLogisticRegression: interactions is called features here"):
         DPLogisticRegression(interactions="fourier")
-    with pytest.raises(ValueError, match="features='hats' must be None or 'fourier'$"):
+    with pytest.raises(ValueError, match=r"features='hats' must be None or 'fourier'$"):
         model(features="hats").fit(*rings(60))
 
 
