@@ -598,6 +598,7 @@ def test_huge_and_constant_columns_do_not_break_a_fit(Estimator, cancer):
     X[0, 0], X[:, 1], X[:, 2] = 1e300, 1e12, 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "epsilon=.* expect little more than chance")  # with as many fields
         model = Estimator().fit(X, cancer[1])
     assert np.isfinite(model.coef_).all()
 

@@ -114,7 +114,7 @@ def measure(folder: Path | None, rows: int, columns: int, storage: str, classes:
         while not fits or (len(fits) < ROUNDS and sum(fits) < ENOUGH):
             model = DPLogisticRegression(solver="gradient-descent")
             fits.append(processor(lambda model=model: model.fit(X, y)))
-        (steps,) = (r.count for r in model.privacy_spent_.releases if r.label == "gradient")
+        steps = sum(r.count for r in model.privacy_spent_.releases if r.label == "gradient")
         times = logistic(X, y), steps * products(shape.kept(X), 1 if classes == 2 else classes)
         return [steps, f"{np.median(fits):.4g}", *("" if t is None else f"{t:.4g}" for t in times), len(fits)]
 

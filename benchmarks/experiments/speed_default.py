@@ -45,7 +45,7 @@ def measure(folder: Path | None, data: str, bounds: str) -> list[str]:
             bare = products(stored, 1 if classes == 2 else classes)
             model = DPLogisticRegression(bounds=ranges, solver="gradient-descent")
             times.append(seconds(lambda model=model: model.fit(X, y)))
-            (steps,) = (r.count for r in model.privacy_spent_.releases if r.label == "gradient")
+            steps = sum(r.count for r in model.privacy_spent_.releases if r.label == "gradient")
             floors.append(steps * bare)
     medians = (f"{np.median(values):.2f}" for values in (times, floors))
     return [f"{n:,} x {d}", "CSR" if sparse else "dense", steps, *medians, f"{times_as_long(times, floors):.2f}"]
