@@ -81,7 +81,8 @@ def require_choice(name: str, value: Any, choices: tuple[str, ...], *, or_none: 
     """Raise ValueError unless ``value`` is one of ``choices``, or None where that is allowed."""
     if not (or_none and value is None) and (not isinstance(value, str) or value not in choices):
         none = "None or " if or_none else ""
-        raise ValueError(f"{name}={value!r} must be {none}one of {', '.join(map(repr, choices))}")
+        one_of = "one of " if len(choices) > 1 else ""
+        raise ValueError(f"{name}={value!r} must be {none}{one_of}{', '.join(map(repr, choices))}")
 
 
 def require_name(name: str, value: Any) -> None:

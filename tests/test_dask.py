@@ -379,7 +379,7 @@ def test_a_source_that_changes_its_rows_is_refused():
     X = da.from_delayed(dask.delayed(block)(0), (np.nan, 2), dtype=float)
     y = unknown(da.from_array(np.arange(100) % 2, chunks=100))
     with pytest.raises(ValueError, match=r"had the shape \(100, 2\) and now has \(99, 2\)|inconsistent numbers"):
-        DPAGDLogisticRegression().fit(X, y)
+        DPAGDLogisticRegression(epsilon=10.0).fit(X, y)
 
 
 def test_a_source_that_changes_its_rows_and_labels_is_refused():
@@ -396,7 +396,7 @@ def test_a_source_that_changes_its_rows_and_labels_is_refused():
         dask.config.set(scheduler="sync"),
         pytest.raises(ValueError, match=r"had the shape \(100, 2\) and now has \(99, 2\): its source must give the"),
     ):
-        DPAGDLogisticRegression().fit(X, y)
+        DPAGDLogisticRegression(epsilon=10.0).fit(X, y)
 
 
 def test_neither_rows_nor_random_bits_travel_with_a_kernel():

@@ -455,7 +455,7 @@ BAD = {
     "hessian_share": ({"hessian_share": 0}, "hessian_share=0"),
     "confidence": ({"confidence": 1.0}, r"confidence=1\.0 must lie in"),
     "solver": ({"solver": "sgd"}, "solver='sgd' must be one of ('auto', 'gradient-descent'|'newton', 'agd')"),
-    "standardize": ({"standardize": True}, "standardize=True must be None or one of 'private'"),
+    "standardize": ({"standardize": True}, "standardize=True must be None or 'private'"),
     "bounds a number": ({"bounds": 1.0}, r"bounds=1\.0 must be None or a pair"),
     "bounds out of order": ({"bounds": (1, 0)}, r"bounds=\(1, 0\) must be"),
     "bounds of nothing": ({"bounds": (0, 0)}, r"bounds=\(0, 0\) must be"),
@@ -598,6 +598,7 @@ def test_huge_and_constant_columns_do_not_break_a_fit(Estimator, cancer):
     X[0, 0], X[:, 1], X[:, 2] = 1e300, 1e12, 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", "epsilon=.* expect little more than chance")  # with as many fields
         model = Estimator().fit(X, cancer[1])
     assert np.isfinite(model.coef_).all()
 

@@ -44,7 +44,7 @@ def table(n=400, n_classes=2, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3))
     score = X[:, 0] + 0.7 * rng.normal(size=n)
-    return X, np.searchsorted(np.linspace(-1, 1, n_classes + 1)[1:-1], score)
+    return X, np.searchsorted(np.linspace(-2, 2, n_classes + 1)[1:-1], score)
 
 
 def fitted(n_classes=2, **options):

@@ -9,11 +9,15 @@ import pytest
 
 import dpsk.data.features
 from dpsk import Categories, Date, DPTabularClassifier, Number, Text
-from dpsk.data import schema_of
+from dpsk.data import Door, schema_of
 from dpsk.data.features import CategoryFeatures, Features, QuantityFeatures, WordFeatures
 from dpsk.data.fields import FrameChunk, Named, StoredKeys
 from dpsk.encodings import bins, field_features
 from dpsk.encodings.tabular import Schedule
+from dpsk.estimators.opening import open_table
+from dpsk.estimators.plan import plan_of
+from dpsk.mechanisms import bits_for
+from dpsk.privacy.durable import set_aside
 from dpsk.queries.looks import FieldCounts, SignedMagnitudes, Tally
 
 pytestmark = pytest.mark.filterwarnings("ignore::dpsk.NotPrivateWarning")
@@ -130,7 +134,21 @@ def test_released_counts_lead_to_the_right_indicators(epsilon):
     assert "size = huge" not in shown
 
 
+def encodings(model, frame, y, count):
+    """Return the released features of fits that differ in their noise alone, by the names of the fields."""
+    opened = open_table(model, frame, y, model)
+    plan = plan_of(model, opened.facts)
+    for seed in range(count):
+        with set_aside(None, plan.budget, label="test", adjacency="zero-out", private=False) as reserved:
+            how = plan.encoding.learned(Door(reserved, bits_for(seed), "zero-out"), opened)
+        yield {part.label: part for part in how.features.parts}
+
+
 def test_knots_ends_and_centres_follow_the_numbers():
+    """Ends and centres do in most fits: in 1 of 5, noise lays one far out, since a tail is one wide bin.
+
+    If it does so with a chance of 3/10, medians of 101 fits are off with a chance of 1e-5.
+    """
     rng = np.random.default_rng(2)
     n = 20_000
     frame = pd.DataFrame(
@@ -143,16 +161,18 @@ def test_knots_ends_and_centres_follow_the_numbers():
             "gap": np.where(rng.random(n) < 0.3, np.nan, rng.exponential(size=n)),
         }
     )
-    model = DPTabularClassifier(epsilon=8.0, random_state=0).fit(frame, rng.random(n) < 0.5)
-    parts = {part.label: part for part in model.encoder_.features.parts}
+    model = DPTabularClassifier(epsilon=8.0, random_state=0)
+    found = list(encodings(model, frame, rng.random(n) < 0.5, 101))
     for name in ("year", "normal", "gap"):
         q = np.nanquantile(frame[name], [0.01, 0.99])
-        width = q[1] - q[0]
-        assert abs(parts[name].low - q[0]) < 0.1 * width
-        assert abs(parts[name].high - q[1]) < (0.5 if name == "gap" else 0.15) * width  # a tail is one wide bin
-        assert abs(parts[name].centre - frame[name].mean()) < 0.05 * width
-        assert len(parts[name].knots) >= 10
-        assert (np.diff(parts[name].knots) > 0).all()
+        ends = np.array([[parts[name].low, parts[name].high, parts[name].centre] for parts in found])
+        off = np.median(np.abs(ends - [*q, frame[name].mean()]), axis=0) / (q[1] - q[0])
+        most = {"year": 0.1, "normal": 0.3, "gap": 0.5}[name]
+        assert (off < [most, most, 0.05]).all()
+        for parts in found:
+            assert len(parts[name].knots) >= 10
+            assert (np.diff(parts[name].knots) > 0).all()
+    parts = found[0]
     assert parts["gap"].missing
     assert not parts["normal"].missing
     assert len(parts["flag"].knots) == len(parts["constant"].knots) == 0

@@ -230,12 +230,20 @@ def test_ranges_are_finite_and_in_order_at_every_budget(epsilon):
 
 
 def test_noise_alone_does_not_cut_a_range():
-    """Uniform entries at budgets from blind to sharp: whatever was seen, 90 % stay."""
+    """Uniform entries at budgets from blind to sharp: 90 % stay in all but a few columns, whatever was seen.
+
+    Where magnitudes are hardly seen, at epsilon 0.4 here, noise makes the second fullest bin the fullest one in 1 of 40
+    columns. If a column loses more with a chance of 5 %, more than 32 of 300 do with a chance of 3e-5. At epsilon 1 the
+    fullest bin has 250 rows more, 3.7 deviations of the difference, which noise makes up for in 1 of 10,000 columns: in
+    more than 2 of 300 with a chance of 5e-6.
+    """
     X = np.random.default_rng(0).uniform(-1, 1, (1000, 5))
-    for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0, 100.0):
-        for seed in range(5):
+    for epsilon in (0.1, 0.3, 0.4, 1.0, 3.0, 10.0, 100.0):
+        kept = []
+        for seed in range(60):
             columns = find_ranges(raw(X, epsilon, seed=seed), through_zero=False)
-            assert min(inside(x, low, high) for x, low, high in zip(X.T, columns.low, columns.high, strict=True)) > 0.9
+            kept += [inside(x, low, high) for x, low, high in zip(X.T, columns.low, columns.high, strict=True)]
+        assert np.sum(np.array(kept) < 0.9) <= (32 if epsilon < 1 else 2)
 
 
 def test_a_range_may_lose_a_few_entries_but_not_more():

@@ -67,7 +67,9 @@ def _scores_with_waves(X: Matrix, coef: Floats, intercept: Floats, ranges: Float
     size = max(_FEWEST_ROWS, _ENTRIES // waves.n_columns)
     for start in range(0, X.shape[0], size):
         rows = slice(start, start + size)
-        scores[rows] = row_scores(waves.beside(X[rows]), coef, intercept, ranges)
+        with np.errstate(all="ignore"):  # as in row_scores
+            together = waves.beside(X[rows])
+        scores[rows] = row_scores(together, coef, intercept, ranges)
     return scores
 
 

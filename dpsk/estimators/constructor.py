@@ -26,6 +26,9 @@ _NOT_TAKEN = {
 }
 """What people try, with the reason and the remedy. An estimator that has a parameter of that name takes it."""
 
+_CALLED = {"features": "interactions", "interactions": "features"}
+"""Names of a parameter in other estimators. One that has the second name but not the first says so."""
+
 
 class NoSecondFit:
     """The place of ``partial_fit``, which there is not: ``hasattr`` says so, and the error says why."""
@@ -64,7 +67,11 @@ def in_own_words(init: Callable[..., None]) -> Callable[..., None]:
             signature.bind(self, *args, **parameters)
         except TypeError as error:
             unknown = [name for name in parameters if name not in signature.parameters]
-            wrong = next((text for name, text in _NOT_TAKEN.items() if name in unknown), f"{error}")
+            here = {name: _CALLED.get(name) for name in unknown}
+            named = [f"{name} is called {own} here" for name, own in here.items() if own in signature.parameters]
+            wrong = next(
+                (text for name, text in _NOT_TAKEN.items() if name in unknown), named[0] if named else f"{error}"
+            )
         else:
             return init(self, *args, **parameters)
         known = ", ".join(list(signature.parameters)[1:])

@@ -6,18 +6,23 @@ counts, and the constant takes what is left: the score of a row is the constant 
 Noise bands tell how far the noise of the gradients moves a contribution, for the released encoding. The chance that
 other rows had been drawn is not in them. They are estimates: products of features of two fields are not released.
 Where two fields say nearly the same, noise moves parts of one curve into the other, and bands may be too narrow.
+
+Interactions, where a model has them, are a further part of the score, of mean 0 as well. They contain functions of
+single columns, too. So curves are then not main effects: what a column does by itself is spread over both.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..data import Date
-from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures
+from ..data import Date, Waves
+from ..data.features import CategoryFeatures, FeatureMoments, FieldFeatures, QuantityFeatures
+from ..encodings.tabular import SCALE_POWER
 from ..mechanisms.samplers import Floats
 
 
@@ -63,11 +68,20 @@ class Effect:
 class Effects(Mapping[str, Effect]):
     """The effects of all fields by name, in the order of the table, and the constant to which they add.
 
-    Interactions, where a model has them, are added beside them.
+    Parameters
+    ----------
+    constant : float or ndarray
+        With more than two classes, one number per class.
+    all : tuple of Effect
+    interactions : float or None
+        The importance of interactions, in the sense of :class:`Effect`, estimated as if columns were normal and
+        independent. They are a further part of the score, which no effect shows, and with them the curves of columns
+        of numbers are not main effects. None where the model has no interactions.
     """
 
     constant: Any
     all: tuple[Effect, ...]
+    interactions: float | None = None
 
     def __getitem__(self, name: str) -> Effect:
         for effect in self.all:
@@ -86,7 +100,10 @@ class Effects(Mapping[str, Effect]):
         return sorted(self.all, key=lambda effect: -effect.importance)
 
     def __repr__(self) -> str:
-        return f"Effects({', '.join(f'{effect.name}: {effect.importance:.2g}' for effect in self.by_importance())})"
+        shown = [f"{effect.name}: {effect.importance:.2g}" for effect in self.by_importance()]
+        if self.interactions is not None:
+            shown.append(f"and interactions, which are not shown: {self.interactions:.2g}")
+        return f"Effects({', '.join(shown)})"
 
 
 def effects_of(model: Any) -> Effects:
@@ -103,8 +120,36 @@ def effects_of(model: Any) -> Effects:
             seen = products - np.multiply.outer(mean, mean) * moments.centred  # an intercept takes the means
             covariances = scale * noise.covariances(seen * scale, own)
         found.append(_effect(part, kind, coef[own], mean, products, covariances))
-    constant = model.intercept_ + moments.mean @ coef
-    return Effects(float(constant[0]) if len(constant) == 1 else constant, tuple(found))
+    constant, interactions = model.intercept_ + moments.mean @ coef, None
+    waves = getattr(model, "waves_", None)
+    if waves is not None:
+        mean, covariances = wave_moments(waves, moments)
+        weights = model.coef_.T[features.n_features :]
+        constant = constant + mean @ weights
+        spread = np.einsum("ik,ij,jk->k", weights, covariances, weights, optimize=True)
+        interactions = float(np.sqrt(np.maximum(spread, 0).mean()))
+    return Effects(float(constant[0]) if len(constant) == 1 else constant, tuple(found), interactions)
+
+
+def wave_moments(waves: Waves, moments: FeatureMoments) -> tuple[Floats, Floats]:
+    """Return means and covariances of waves, as if their columns were normal and independent.
+
+    Then sums and differences of two phases are normal. A phase of mean m and variance v has a cosine of mean
+    exp(-v/2) cos(m) and a sine of mean exp(-v/2) sin(m), and products of two are halves of sums of such ones.
+    """
+    radians = 2 * math.pi * waves.turns
+    centre = 0.0 if waves.columns.centre is None else waves.columns.centre
+    middle = (moments.mean[waves.at] - centre) @ radians
+    spread = radians * moments.scale[waves.at][:, None] ** (-1 / SCALE_POWER)
+    shared, squares = spread.T @ spread, np.square(spread).sum(axis=0)
+    both = np.add.outer(squares, squares) / 2
+    more, less = np.exp(-both - shared), np.exp(-both + shared)  # of sums, and of differences
+    plus, minus = np.add.outer(middle, middle), np.subtract.outer(middle, middle)
+    cosines = (less * np.cos(minus) + more * np.cos(plus)) / 2
+    sines = (less * np.cos(minus) - more * np.cos(plus)) / 2
+    mixed = (more * np.sin(plus) - less * np.sin(minus)) / 2
+    mean = np.concatenate([np.cos(middle), np.sin(middle)]) * np.tile(np.exp(-squares / 2), 2)
+    return mean, np.block([[cosines, mixed], [mixed.T, sines]]) - np.multiply.outer(mean, mean)
 
 
 def _effect(

@@ -18,13 +18,15 @@ BAND = 2.0  # standard deviations of the noise, to either side
 MOST_BARS = 12  # in one picture; those that matter least are left out
 LONGEST = 22  # letters of a label
 MARGIN = 0.08  # of the width of a curve, beside which missing numbers are shown
+NOT_SHOWN = "without interactions"
 
 
 class EffectsDisplay:
     """Curves and bars of a model, the most important first, with bands of two standard deviations of the noise.
 
     Create it with :meth:`from_estimator`. The bands estimate the noise that privacy needs, and nothing else:
-    :mod:`dpsk.estimators.effects` says what is not in them.
+    :mod:`dpsk.estimators.effects` says what is not in them. Interactions are not drawn: where a model has them, each
+    title says so, and curves are not main effects.
 
     Parameters
     ----------
@@ -86,6 +88,8 @@ class EffectsDisplay:
                 self._draw_curve(place, effect)
             else:
                 self._draw_bars(place, effect)
+            if self.effects.interactions is not None:
+                place.set_title(f"{place.get_title()}\n{NOT_SHOWN}")
         return self
 
     def _of_class(self, values: Floats) -> Floats:

@@ -25,8 +25,9 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
     """Differentially private classifier for raw tables: text, numbers, dates and missing entries as they are.
 
     The model is a sum of curves, one for each column of numbers, and of bars, one for each category: ``effects_`` has
-    them, and :class:`~dpsk.EffectsDisplay` draws them. Where numbers lie, which categories there are and how often, is
-    found with noise within the budget of the fit. Nothing has to be tuned.
+    them, and :class:`~dpsk.EffectsDisplay` draws them. ``interactions`` add a further part, which these do not show.
+    Where numbers lie, which categories there are and how often, is found with noise within the budget of the fit.
+    Nothing has to be tuned.
 
     Parameters
     ----------
@@ -45,8 +46,9 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         "fourier" adds cosines and sines of random sums of two or three columns with curves (Rahimi & Recht 2007). They
         follow what such columns do together, which a sum of curves cannot. No part of the budget is for them alone, but
         their weights carry noise: where columns do nothing together, a fit may be slightly worse. ``effects_`` shows
-        curves and bars only. Where there are too few rows for the budget, or fewer than two columns with curves, there
-        are no interactions, and the fit is the one without, bit for bit.
+        curves and bars only. Curves are then not main effects, since interactions contain functions of single columns.
+        Where there are too few rows for the budget, or fewer than two columns with curves, there are no interactions,
+        and the fit is the one without, bit for bit.
     features_seed : int
         The seed of their frequencies, which are public: it has nothing to do with ``random_state``.
 
@@ -57,7 +59,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         order of ``encoder_.get_feature_names_out()``.
     effects_ : Effects
         The curves and bars of which the model is the sum, by the names of the fields: each is an
-        :class:`~dpsk.estimators.Effect`. Computed from released values when it is asked for.
+        :class:`~dpsk.estimators.Effect`. With interactions they are a part of the score; how large the other part is,
+        ``effects_.interactions`` estimates. Computed from released values when it is asked for.
     descent_noise_ : DescentNoise
         What the noise in the weights follows from, for the bands of ``effects_``. Missing if a callback ended the fit.
     waves_ : Waves or None
@@ -80,7 +83,7 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
 
     @property
     def effects_(self) -> Effects:
-        """The curves and bars of which the model is the sum, by the names of the fields."""
+        """The curves and bars of which the model is the sum, interactions aside, by the names of the fields."""
         check_is_fitted(self, "encoder_")
         return effects_of(self)
 

@@ -2,6 +2,8 @@
 
 The noise is discrete Laplace noise. Rows are right or wrong, so their count has a binomial law. The vote of a person is
 a part of its rows, and nothing is known of its law.
+
+Chances far out underflow to 0, as they should. All numbers here were released, so nothing is told by that either.
 """
 
 import math
@@ -29,6 +31,7 @@ def rows_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tup
     return (low / n, high / n) if low <= high else (noisy / (n * one),) * 2
 
 
+@np.errstate(under="ignore")
 def rows_population_interval(noisy: int, n: int, one: int, scale: int, error: float) -> tuple[float, float]:
     """Return an interval that misses p with probability ``error``, for ``noisy = one * Binomial(n, p) + noise``.
 
@@ -62,6 +65,7 @@ def votes_interval(noisy: int, n: int, lost: int, one: int, scale: int, error: f
     return max(0, noisy - reach) / (n * one), min(n * one, noisy + reach + lost) / (n * one)
 
 
+@np.errstate(under="ignore")
 def votes_population_interval(noisy: int, n: int, lost: int, one: int, scale: int, error: float) -> tuple[float, float]:
     """Return an interval that misses the mean of a vote with probability ``error`` at most.
 
@@ -104,6 +108,7 @@ def _reach(scale: int, error: float) -> int:
     return max(0, math.ceil(scale * math.log(2 / (error * (1 + math.exp(-1 / scale))))) - 1)
 
 
+@np.errstate(under="ignore")
 def noise_cdf(k: Floats, scale: int) -> Floats:
     """Return P(noise <= k) for discrete Laplace noise."""
     r = math.exp(-1 / scale)
