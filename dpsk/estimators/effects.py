@@ -7,8 +7,9 @@ Noise bands tell how far the noise of the gradients moves a contribution, for th
 other rows had been drawn is not in them. They are estimates: products of features of two fields are not released.
 Where two fields say nearly the same, noise moves parts of one curve into the other, and bands may be too narrow.
 
-Interactions, where a model has them, are a further part of the score, of mean 0 as well. They contain functions of
-single columns, too. So curves are then not main effects: what a column does by itself is spread over both.
+Interactions, where a model has them, are a further part of the score. Their mean is in the constant, and what is left
+has the mean 0 if columns are normal and independent. It contains functions of single columns, too. So curves are then
+not main effects: what a column does by itself is spread over both.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ class NumericClassifier(PrivateClassifier):
         warning says so, and the fit is the one without, bit for bit. Where the true boundary is straight, they cost
         some tenths of a point of accuracy. They take the time and memory of some hundred columns more.
     features_seed : int
-        The seed of the frequencies, which are public: it has nothing to do with ``random_state``.
+        The seed of the frequencies, which are public: it has nothing to do with ``random_state``. Without
+        effect where there are none.
 
     Attributes
     ----------

@@ -50,7 +50,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         Where there are too few rows for the budget, or fewer than two columns with curves, there are no interactions,
         and the fit is the one without, bit for bit.
     features_seed : int
-        The seed of their frequencies, which are public: it has nothing to do with ``random_state``.
+        The seed of their frequencies, which are public: it has nothing to do with ``random_state``. Without
+        effect where there are none.
 
     Attributes
     ----------
