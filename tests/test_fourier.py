@@ -261,10 +261,10 @@ def test_they_cost_two_small_releases(few):
     plain, curved = (model(features=features, bounds=bounds).fit(X, y) for features in (None, "fourier"))
     assert curved.waves_ is not None
     paid = {release.label: release for release in curved.privacy_spent_.releases}
-    assert set(paid) == {release.label for release in plain.privacy_spent_.releases} | {"middles", "positions"}
+    assert set(paid) == {release.label for release in plain.privacy_spent_.releases} | {"middles", "values"}
     limit = curved.privacy_spent_.limit
     assert paid["middles"].cost <= fourier.MIDDLE_SHARE * limit * (1 + 1e-9)
-    assert paid["positions"].cost <= fourier.VALUES_SHARE * limit * (1 + 1e-9)
+    assert paid["values"].cost <= fourier.VALUES_SHARE * limit * (1 + 1e-9)
     assert curved.privacy_spent_.charged <= limit
 
 
@@ -313,7 +313,7 @@ def test_the_map_is_that_of_the_released_moments():
 def test_the_map_is_a_function_of_what_was_released(few):
     """Other rows with the same releases have the same map, and nothing else is asked of them."""
     mean, variance = np.array([0.0, 0.2, 0.5]), np.array([0.1, 0.2, 0.25])
-    moments, made = ColumnMoments(mean, variance, np.zeros(3), noise=1e-3), []
+    moments, made = ColumnMoments(mean, variance, noise=1e-3), []
     for X in (np.zeros((50, 3)), np.random.default_rng(0).uniform(-1, 1, (50, 3))):
         columns = Columns.within(-1.0, 1.0, 3)
         watched = Watched(placed(X, columns), replies=[np.array([5.0, 6.0, 0.0])])
@@ -321,7 +321,7 @@ def test_the_map_is_a_function_of_what_was_released(few):
         of_entries = Watched(raw(X), replies=[spread])
         made.append(with_waves(of_entries, watched, columns.standardised(np.ones(3), mean), moments, 3, None))
         assert [sealed.label for sealed, _, _ in watched.released] == ["middles"]
-        assert [(sealed.label, sealed.shape) for sealed, _, _ in of_entries.released] == [("positions", (2, 64))]
+        assert [(sealed.label, sealed.shape) for sealed, _, _ in of_entries.released] == [("values", (2, 64))]
     (one, waves), (other, others) = made
     assert waves.at.tolist() == others.at.tolist()
     assert {np.flatnonzero(waves.turns[:, k])[0] for k in (0, 3)} == {0, 1}

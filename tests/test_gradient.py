@@ -1,7 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
-from dpsk.data import ArrayRows
+from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.queries import GradientSum
 from dpsk.testing import check_query
@@ -81,3 +83,24 @@ def test_a_row_of_zeros_moves_only_the_intercept():
     total = rows.total(GradientSum(Logistic(), np.zeros(4), clip=1.0))
     assert total[:3].tolist() == [0, 0, 0]
     assert total[3] < 0
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32])
+@pytest.mark.parametrize("whole", [Logistic(), Softmax(3)], ids=lambda loss: type(loss).__name__)
+def test_a_loss_of_short_numbers_does_not_loosen_the_bound(whole, kind):
+    """Limits would be rounded up to its type, in half precision to infinity."""
+
+    class Short(type(whole)):
+        def derivative(self, scores, y):
+            return super().derivative(scores, y).astype(kind)
+
+    several = isinstance(whole, Softmax)
+    loss, n_classes = (Short(3), 3) if several else (Short(), None)
+    w, labels = np.zeros((5, 3) if several else 5), np.zeros(1) if several else np.ones(1)
+    rng = np.random.default_rng(0)
+    for clip in (0.3, 1e-3):
+        query = GradientSum(loss, w, clip=clip)
+        for _ in range(50):
+            X = rng.normal(size=(1, 4)) * 10.0 ** rng.uniform(-2, 6)
+            total = ArrayRows(X, labels, RowMap(n_classes)).total(query)
+            assert math.sqrt(sum(int(c) ** 2 for c in total.ravel())) <= query.sensitivity("zero-out").l2

@@ -82,7 +82,7 @@ def test_positions_of_some_columns_are_those_of_a_table_without_the_others():
     alone = RawRows(X[:, columns]).total(Positions(3, 3.0, -reach, reach))
     for store in (np.asarray, sp.csr_matrix):
         assert np.array_equal(RawRows(store(X)).total(PositionsOfSome(D, columns, -reach, reach)), alone)
-    with pytest.raises(ValueError, match=f"positions are counted of {D + 1} columns"):
+    with pytest.raises(ValueError, match=f"values are counted of {D + 1} columns"):
         RawRows(X).total(PositionsOfSome(D + 1, columns, -reach, reach))
 
 

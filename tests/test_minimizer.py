@@ -12,7 +12,7 @@ from row_changes import fractions
 from test_minimizers import example
 
 from dpsk.data import ArrayRows, Columns, PrivateData, RawRows, RowMap
-from dpsk.encodings.standardization import find_ranges, standardise
+from dpsk.encodings.standardization import column_moments, find_ranges
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Sigmoid, Softmax, SquaredHinge
 from dpsk.mechanisms import Gaussian, NormGamma, SeededBits, Sensitivity
 from dpsk.minimizers import Minimizer
@@ -279,7 +279,7 @@ def test_standardisation_spends_pure_epsilon_of_the_same_budget(adjacency):
     ledger = Ledger(Budget.of(1.0, 0.0, currency=PureDP()))
     columns = find_ranges(PrivateData(RawRows(X), ledger, SeededBits(0), adjacency=adjacency), through_zero=False)
     placed = ArrayRows(X, y, RowMap(columns=columns, fit_intercept=False))
-    standardise(PrivateData(placed, ledger, SeededBits(1), adjacency=adjacency), columns, centred=True)
+    column_moments(PrivateData(placed, ledger, SeededBits(1), adjacency=adjacency), columns)
     private = PrivateData(ArrayRows(X, y, RowMap(columns=columns)), ledger, SeededBits(2), adjacency=adjacency)
     list(OutputPerturbation().iterates(private, LinearObjective(Logistic(), L2(1e-4), (5,))))
     spent = [release.count * release.cost for release in ledger.releases]

@@ -12,14 +12,17 @@ from sklearn.linear_model import LogisticRegression
 
 from dpsk import BudgetExhausted, DPLinearSVC, DPLogisticRegression, ObjectivePerturbationClassifier
 from dpsk.data import ArrayRows, PrivateData, RowMap
+from dpsk.encodings import fourier, standardization, weighting
 from dpsk.estimators.default_classifiers import PRECISE
 from dpsk.losses import Hinge, HuberHinge, Logistic, OneVsRest, Softmax
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, GaussianDP, Ledger, ObjectiveDP, conversions
-from dpsk.solvers import run
-from dpsk.solvers.objective_perturbation import ObjectivePerturbation
+from dpsk.privacy.perturbation import PLANNED
+from dpsk.solvers import calibrated, run
+from dpsk.solvers.objective_perturbation import SHIFT_SHARE, ObjectivePerturbation
+from dpsk.solvers.precision import NORM_SHARE
 from dpsk.testing import check_solver
 
 
@@ -80,7 +83,7 @@ def test_what_was_spent_before_makes_the_noise_larger_and_the_promise_stays():
 
 
 def test_spending_too_much_before_leaves_too_little_for_a_minimum():
-    """Less than two thirds of the budget were not planned for: another corner would weigh too much."""
+    """Less than three fifths of the budget were not planned for: another corner would weigh too much."""
     data = problem()
     data._ledger.charge(Gaussian.priced(0.5 * data.budget.limit, data.currency).cost, "before")
     with pytest.raises(ValueError, match="'minimum' costs inf"):
@@ -227,3 +230,21 @@ def test_refused_combinations(iris):
         solver = {} if Estimator is ObjectivePerturbationClassifier else {"solver": "objective-perturbation"}
         with pytest.raises(ValueError, match=r"delta=0 must lie strictly between 0 and 1.*output perturbation"):
             Estimator(delta=0, **solver).fit(Untouchable(), Untouchable())
+
+
+def test_what_may_come_before_a_minimum_leaves_the_planned_part():
+    """Norms are counted for ranges, moments and the clip; positions up to three times; classes with weights of them."""
+    looks = (1 + standardization._LOOKS) * standardization.RANGE_SHARE
+    found = looks + standardization.MOMENT_SHARE + fourier.MIDDLE_SHARE + fourier.VALUES_SHARE + 3 * NORM_SHARE
+    before = found + weighting.SHARE + calibrated.LARGEST_OTHERWISE
+    assert (1 - before) * (1 - SHIFT_SHARE) > PLANNED
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_far_from_zero_leave_enough_for_a_minimum(seed):
+    rng = np.random.default_rng(seed)
+    X = np.column_stack([rng.normal(size=(3000, 3)), rng.uniform(20_000, 20_001, 3000)])
+    model = DPLogisticRegression(
+        epsilon=1.0, solver="objective-perturbation", class_weight="balanced", random_state=seed
+    )
+    assert "minimum" in {release.label for release in model.fit(X, X[:, 0] > 0).privacy_spent_.releases}

@@ -16,7 +16,7 @@ from dpsk.encodings.standardization import (
     find_ranges,
     moments_of,
     shrunk,
-    standardise,
+    standardised,
 )
 from dpsk.mechanisms import Gaussian, SeededBits
 from dpsk.privacy import ZCDP, Budget, BudgetExhausted, GaussianDP, Ledger
@@ -35,6 +35,10 @@ def raw(X, epsilon=1e6, ledger=None, seed=0, adjacency="zero-out"):
 def placed(X, columns, epsilon=1e6, ledger=None, seed=0, adjacency="zero-out"):
     rows = ArrayRows(X, np.ones(X.shape[0]), RowMap(columns=columns, fit_intercept=False))
     return PrivateData(rows, ledger or ledger_of(epsilon), SeededBits(seed), adjacency=adjacency)
+
+
+def standardise(data, columns, *, centred):
+    return standardised(columns, column_moments(data, columns), centred=centred)
 
 
 class Watched:
@@ -524,15 +528,13 @@ def test_a_variance_is_never_below_the_noise_in_the_average(epsilon, sides, adja
     for seed in range(20):
         watched = Watched(placed(X, columns, epsilon, seed=seed, adjacency=adjacency))
         found = column_moments(watched, columns)
-        sealed, mechanism, moments = watched.released[1]
+        sealed, mechanism, _ = watched.released[1]
         assert found.noise == pytest.approx(sealed.sensitivity.l2 * sealed.unit / mechanism.mu / 100, rel=1e-9)
         floor = min(1.0, max(found.noise / math.sqrt(5), 1e-6))
         assert found.variance.min() >= floor * (1 - 1e-9)
         assert found.variance.max() <= 1
         assert (found.mean >= np.where(columns.low >= 0, 0, -1)).all()
         assert (found.mean <= np.where(columns.high <= 0, 0, 1)).all()
-        if sides in ("positive", "negative"):
-            np.testing.assert_allclose(found.within, moments[5:] / 100, rtol=1e-12)
 
 
 def test_one_column_far_from_many_stays_and_keeps_its_doubt():

@@ -81,11 +81,6 @@ class Waves:
         return 2 * self.n_pairs
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """What these columns are called, in order."""
-        return tuple(f"{function} {k}" for function in ("cos", "sin") for k in range(self.n_pairs))
-
-    @property
     def centre(self) -> Floats:
         """The centre of each column, in steps of the grid."""
         centre = self.columns.centre

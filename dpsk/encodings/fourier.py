@@ -34,12 +34,11 @@ MIDDLE_CLIP = 1.0  # the norm of a row with 16 entries half-way between 0 and 1
 SURE = 3.0  # a column is curved if its mean of |x| - x^2 exceeds so many deviations of the noise,
 LEAST_PART = 0.1  # and this part of its mean of |x|,
 VALUES_SHARE = 0.01
-MOST_COMMON = 0.9  # and if two of its bins surely hold less than so much of its entries other than 0
+MOST_COMMON = 0.9  # and if two of its bins hold less than so much of its entries other than 0, most likely
 
 LEFT_OUT = (
-    "{name}='fourier' added nothing, and waves_ is None: it takes some thousand rows, the more of them the smaller "
-    "epsilon is and the more classes there are, and columns of more than two values besides 0, but not hundreds of "
-    "these. See docs/curves.md, or leave {name} out"
+    "{name}='fourier' added nothing, and waves_ is None: it needs 4,000 rows at least, more if epsilon is small or classes "
+    "are many, and {columns}, but not hundreds of them. See docs/curves.md, or leave {name} out"
 )
 
 
@@ -48,7 +47,7 @@ class Schedule:
     """How many waves a fit can bear, and how large: a rule from public facts.
 
     ``precision`` is the number of rows over the noise of one sum of rows, if the whole budget buys that sum. Several
-    classes have weights of their own each, and share it: with K scores it is smaller by the root of K.
+    classes have weights of their own each, and share the budget: with K scores it is smaller by the root of K.
     """
 
     precision: float
@@ -76,7 +75,7 @@ class Schedule:
 
 
 def curved_columns(raw: PrivateData, data: PrivateData, columns: Columns, moments: ColumnMoments) -> Integers:
-    """Return which columns surely have more than two values besides 0. ``data`` are the raw rows, placed by columns.
+    """Return which columns have more than two values besides 0, most likely. ``data`` are the raw rows, placed by columns.
 
     Two releases tell. The sums of |x| - x^2 leave out columns of -1, 0 and 1, which are most of the columns of
     categories, so that these add nothing to the norm of a row. Of the others positions are counted: two values are in

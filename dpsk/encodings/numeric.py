@@ -58,7 +58,9 @@ class LinearEncoding(Encoding):
                 raise ValueError(f"bounds are given for {len(low)} columns, but X has {facts.n_features}")
 
     def left_out(self, how: RowMap) -> str | None:
-        return LEFT_OUT.format(name="features") if self.features is not None and how.waves is None else None
+        if self.features is None or how.waves is not None:
+            return None
+        return LEFT_OUT.format(name="features", columns="a column of more than two values besides 0")
 
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the map of rows onto the grid, after releases that find what is not public."""

@@ -48,7 +48,7 @@ def find_ranges(raw: PrivateData, *, through_zero: bool) -> Columns:
     top = Magnitudes.n_bins - 1 - _first_sure(counts[:, ::-1], noise, n)
     reach = np.where(top >= 0, 2.0 ** (np.maximum(top, 0) + Magnitudes.lowest), 1.0)
     hidden = (top < 0) & (noise > _HIDING * n)
-    reach[hidden] = 2.0**Magnitudes.lowest  # so small that all their entries lie in the bins at the ends
+    reach[hidden] = 2.0**Magnitudes.lowest  # so small that entries lie in the bins at the ends
 
     low, high, coarse, bins = -reach, reach, np.ones(d, dtype=bool), Positions.n_bins
     for look in range(_LOOKS):
@@ -144,17 +144,12 @@ class ColumnMoments:
     mean, variance : array
         Estimates, of which noise was taken away as far as columns are alike: a variance is not believed below what
         noise leaves open.
-    within : array
-        The released mean of \\|x| - x^2, as it is, noise included: 0 for columns that hold nothing but -1, 0 and 1, and
-        at most 1/4. Of columns of mixed sign |x| is not known. They have the largest value that fits their mean square
-        (Jensen), which is 0 only if all entries are 0, or if all are -1 and 1.
     noise : float
         The standard deviation of the noise in each of the released means: of x, and of the second sum.
     """
 
     mean: Floats
     variance: Floats
-    within: Floats
     noise: float
 
 
@@ -181,7 +176,7 @@ def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) ->
     mean is surely another (many small errors would add up to one large common shift), and a variance is at least the
     noise.
     """
-    mean, variance, within = np.empty_like(first), np.empty_like(first), second.copy()
+    mean, variance = np.empty_like(first), np.empty_like(first)
     one = one_sided(columns)
     side = np.where(columns.low[one] >= 0, 1.0, -1.0)
     sizes, left = shrunk(side * first[one], noise)
@@ -193,8 +188,7 @@ def moments_of(first: Floats, second: Floats, noise: float, columns: Columns) ->
     means = np.where(np.abs(first[~one]) < SURE * noise, 0.0, np.clip(first[~one], -1, 1))
     squares = np.clip(shrunk(second[~one], noise)[0], 0, 1)
     mean[~one], variance[~one] = means, np.maximum(squares - np.square(means), noise)
-    within[~one] = np.sqrt(squares) - squares
-    return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), within, noise)
+    return ColumnMoments(mean, np.clip(variance, SMALLEST_VARIANCE, 1.0), noise)
 
 
 def one_sided(columns: Columns) -> Any:
@@ -224,14 +218,6 @@ def _above_noise(means: Any, noise: float) -> Any:
     return means * np.maximum(0, 1 - noise**2 / np.maximum(np.square(means), 1e-300))
 
 
-def standardise(data: PrivateData, columns: Columns, *, centred: bool, power: float = SCALE_POWER) -> Columns:
-    """Return the columns centred at their noisy means and divided by a power of their noisy standard deviations.
-
-    ``data`` are rows placed by ``columns``, without an intercept.
-    """
-    return standardised(columns, column_moments(data, columns), centred=centred, power=power)
-
-
 def standardised(columns: Columns, moments: ColumnMoments, *, centred: bool, power: float = SCALE_POWER) -> Columns:
-    """Return the same for moments that are known."""
+    """Return the columns centred at their noisy means and divided by a power of their noisy standard deviations."""
     return columns.standardised(moments.variance ** (-power / 2), moments.mean if centred else None)

@@ -103,8 +103,9 @@ class TabularEncoding(Encoding):
             raise ValueError("a raw table has a schema, but these data are plain numbers")
 
     def left_out(self, how: RowMap) -> str | None:
-        asked = self.interactions is not None and how.waves is None
-        return fourier.LEFT_OUT.format(name="interactions") if asked else None
+        if self.interactions is None or how.waves is not None:
+            return None
+        return fourier.LEFT_OUT.format(name="interactions", columns="two columns of numbers that have curves")
 
     def learned(self, door: Door, table: Table) -> RowMap:
         """Return the map of rows onto the grid, after releases that find what is not public."""

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from decimal import ROUND_UP, Context, Decimal
 from typing import Any, TypeVar, cast
 
 from ..data import Facts, Unknown
@@ -169,9 +170,14 @@ def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
         f"epsilon={budget.epsilon:.3g} with {n} {units}, {facts.n_features} {fields} and {facts.n_classes} classes: "
         f"the noise outweighs what so many {units} can tell, so expect little more than chance, unless classes lie far "
         "apart, columns repeat one another or most entries are 0. Raise epsilon beyond "
-        f"{_epsilon(budget, product / n):.2g}, fit more than {product / strength_of(budget):.0f} {units}, or use fewer "
+        f"{_rounded_up(_epsilon(budget, product / n))}, fit more than {product / strength_of(budget):.0f} {units}, or use fewer "
         f"{fields}{fewer}{pure}"
     )
+
+
+def _rounded_up(x: float) -> str:
+    """Return a number with two digits that is not below it."""
+    return f"{float(Decimal(x).normalize(Context(prec=2, rounding=ROUND_UP))):g}"
 
 
 def _epsilon(budget: Budget, needed: float) -> float:

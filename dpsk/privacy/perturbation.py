@@ -16,6 +16,8 @@ from .costs import Cost, positive, positive_integer
 from .currencies import needs_delta, require_single_row
 from .rounding import LEAST, up
 
+PLANNED = 0.6  # of the limit, that minima cost at least: all that may come before them takes less than the rest
+
 
 @dataclass(frozen=True)
 class PerturbedMinimaCost:
@@ -138,7 +140,7 @@ class ObjectiveDP:
 
     @classmethod
     def plan(cls, epsilon: float, delta: float, log_determinant: float, n_minima: int, *, replaced: bool) -> Self:
-        """Return the currency for this promise; minima have to cost two thirds of the limit at least."""
+        """Return the currency for this promise; minima have to cost ``PLANNED`` of the limit at least."""
         needs_delta(cls.name, epsilon, delta)
         if not epsilon <= 1e9:
             raise ValueError(
@@ -148,10 +150,10 @@ class ObjectiveDP:
             raise ValueError(f"log_determinant={log_determinant!r} must lie strictly between 0 and epsilon={epsilon!r}")
 
         def delta_of(limit: float) -> float:
-            return _delta(epsilon, limit, 2 / 3 * limit, log_determinant, n_minima, replaced)
+            return _delta(epsilon, limit, PLANNED * limit, log_determinant, n_minima, replaced)
 
         limit = conversions.largest_within(delta_of, delta)
-        return cls(log_determinant, 2 / 3 * limit, n_minima, replaced)
+        return cls(log_determinant, PLANNED * limit, n_minima, replaced)
 
     def price(self, cost: Cost) -> float:
         if not isinstance(cost, PerturbedMinimaCost):

@@ -44,6 +44,7 @@ class GradientSum(Query):
         residuals = self.loss.derivative(scores, chunk.y)
         if residuals.shape != scores.shape:
             raise TypeError(f"{self.loss!r}.derivative changed the shape {scores.shape} of the scores")
+        residuals = np.asarray(residuals, dtype=np.float64)  # limits must not be rounded to a shorter type
         limit = chunk.limits(self.clip * (1 - 2.0**-30) / self._spacing)
         one = chunk.one_scale
         factor = (chunk.scale if one is None else one) / self._spacing

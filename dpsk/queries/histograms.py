@@ -145,6 +145,8 @@ class Positions(EntryCounts):
 class PositionsOfSome(Positions):
     """The same of some columns: entries of others are not looked at, and a row is as long as its entries in these."""
 
+    label = "values"
+
     def __init__(self, n_features: int, columns: Integers, low: Floats, high: Floats, *, norm: str = "l2") -> None:
         super().__init__(len(columns), len(columns), low, high, norm=norm)
         self.columns, self.of = columns, n_features
