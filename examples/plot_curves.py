@@ -1,7 +1,7 @@
 """A boundary that is not straight: rings, with `features="fourier"`.
 
 The default classifier is linear, and no straight line tells an inner ring from an outer one. Cosines and sines of
-random sums of the columns let the same model follow a circle, within the same epsilon: a hundredth of it tells which
+random sums of the columns let the same model follow a circle, within the same epsilon: two hundredths of it tell which
 columns can be curved. Boosted trees without privacy are there to compare with. Prints accuracies and what follows from
 them, and draws what each model predicts if a file name is given. docs/curves.md says when this helps.
 """

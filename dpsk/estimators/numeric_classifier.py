@@ -23,11 +23,12 @@ class NumericClassifier(PrivateClassifier):
         no bound is needed. It cannot be combined with ``bounds`` or ``standardize``, which look at columns.
     features : {None, "fourier"}
         "fourier" adds cosines and sines of random sums of columns (Rahimi & Recht 2007), so that the boundary between
-        classes may be curved. Each sum is of one to three columns. At least one of these is no flag: it holds more than
-        two values besides 0. Two hundredths of the budget tell which columns do. It takes ``standardize="private"``,
-        which finds how far entries spread. Where there are too few rows for the budget, no features are added, a
-        warning says so, and the fit is the one without, bit for bit. Where the true boundary is straight, they cost
-        some tenths of a point of accuracy. They take the time and memory of some hundred columns more.
+        classes may be curved. Each sum is of one to three columns. At least one of them holds more than two values
+        besides 0; 2 % of the budget (8 % of epsilon where delta is 0) tells which columns do. It takes
+        ``standardize="private"``, which finds how far entries spread. Where there are too few rows for the budget, no
+        features are added, a warning says so, and the fit is the one without, bit for bit. Where the true boundary is
+        straight, they cost some tenths of a point of accuracy. They take the time and memory of some hundred columns
+        more.
     features_seed : int
         The seed of the frequencies, which are public: it has nothing to do with ``random_state``. Without
         effect where there are none.

@@ -47,8 +47,8 @@ class DPTabularClassifier(Probabilities, PrivateClassifier):
         follow what such columns do together, which a sum of curves cannot. No part of the budget is for them alone, but
         their weights carry noise: where columns do nothing together, a fit may be slightly worse. ``effects_`` shows
         curves and bars only. Curves are then not main effects, since interactions contain functions of single columns.
-        Where there are too few rows for the budget, or fewer than two columns with curves, there are no interactions,
-        and the fit is the one without, bit for bit.
+        There are none where there are too few rows for the budget, fewer than two columns with curves, or more of them
+        than pairs of a cosine and a sine (100 to 300). Then the fit warns, and is the one without, bit for bit.
     features_seed : int
         The seed of their frequencies, which are public: it has nothing to do with ``random_state``. Without
         effect where there are none.
