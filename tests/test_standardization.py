@@ -582,19 +582,13 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_within_tells_categories_from_numbers(kind):
-    """At a large budget: the mean of |x| - x^2 where signs are known, and otherwise a bound that is 0 for signs."""
+def test_at_a_large_budget_moments_are_those_of_the_rows(kind):
     X = KINDS[kind](np.random.default_rng(1))
     low, high = {"normal": (-1, 1), "signs": (-1, 1), "negative": (-1, 0)}.get(kind, (0, 1))
     columns = Columns.within(low, high, 6)
     found = column_moments(placed(X, columns), columns)
-    true = (np.abs(X) - X**2).mean(axis=0)
-    if kind == "normal":
-        assert (found.within >= true - 1e-3).all()
-        assert (found.within <= np.sqrt((X**2).mean(axis=0)) - (X**2).mean(axis=0) + 1e-3).all()
-    else:
-        np.testing.assert_allclose(found.within, true, atol=2e-2 * true.max() + 1e-4)
-    assert (found.within < 0.002).all() == (kind in ("one-hot", "negative", "signs"))
+    np.testing.assert_allclose(found.mean, X.mean(axis=0), atol=2e-3)
+    np.testing.assert_allclose(found.variance, X.var(axis=0), rtol=0.1)  # long rows are shortened
 
 
 def test_no_variance_is_believed_below_one_millionth():

@@ -37,8 +37,8 @@ VALUES_SHARE = 0.01
 MOST_COMMON = 0.9  # and if two of its bins hold less than so much of its entries other than 0, most likely
 
 LEFT_OUT = (
-    "{name}='fourier' added nothing, and waves_ is None: it needs 4,000 rows at least, more if epsilon is small or classes "
-    "are many, and {columns}, but not hundreds of them. See docs/curves.md, or leave {name} out"
+    "{name}='fourier' added nothing, and waves_ is None: it needs 4,000 rows at least, more if epsilon is small or "
+    "classes are many, and {columns}, but not hundreds of them. See docs/curves.md, or leave {name} out"
 )
 
 
@@ -75,7 +75,7 @@ class Schedule:
 
 
 def curved_columns(raw: PrivateData, data: PrivateData, columns: Columns, moments: ColumnMoments) -> Integers:
-    """Return which columns have more than two values besides 0, most likely. ``data`` are the raw rows, placed by columns.
+    """Return which columns have more than two values besides 0, most likely. ``data`` are the raw rows, placed.
 
     Two releases tell. The sums of |x| - x^2 leave out columns of -1, 0 and 1, which are most of the columns of
     categories, so that these add nothing to the norm of a row. Of the others positions are counted: two values are in

@@ -170,8 +170,8 @@ def _hopeless(budget: Budget, facts: Facts, product: float) -> str:
         f"epsilon={budget.epsilon:.3g} with {n} {units}, {facts.n_features} {fields} and {facts.n_classes} classes: "
         f"the noise outweighs what so many {units} can tell, so expect little more than chance, unless classes lie far "
         "apart, columns repeat one another or most entries are 0. Raise epsilon beyond "
-        f"{_rounded_up(_epsilon(budget, product / n))}, fit more than {product / strength_of(budget):.0f} {units}, or use fewer "
-        f"{fields}{fewer}{pure}"
+        f"{_rounded_up(_epsilon(budget, product / n))}, fit more than {product / strength_of(budget):.0f} {units}, or "
+        f"use fewer {fields}{fewer}{pure}"
     )
 
 

@@ -46,8 +46,8 @@ class Calibrated(Solver):
     ----------
     solver : Solver
         What finds the weights, with all of the budget but what is held back: 2 %, and up to 10 % where that is so
-        little that it would tell nothing. With several classes, and beside perturbed minima, which need most of the budget, it
-        is up to 4 %.
+        little that it would tell nothing. With several classes, and beside perturbed minima, which need most of the
+        budget, it is up to 4 %.
     """
 
     solver: Solver
