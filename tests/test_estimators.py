@@ -196,7 +196,7 @@ def test_predictions_do_not_follow_parameters_that_are_set_later(Estimator, chan
 
 PUBLIC = {
     "coef_", "intercept_", "ranges_", "classes_", "n_features_in_", "feature_names_in_", "privacy_spent_",
-    "evaluations_", "data_norm_",
+    "evaluations_", "data_norm_", "waves_",
 }  # fmt: skip
 
 

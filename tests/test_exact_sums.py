@@ -41,6 +41,7 @@ from dpsk.queries import (
     Moments,
     Outcomes,
     Positions,
+    PositionsOfSome,
     RowNorms,
     Successes,
 )
@@ -255,6 +256,7 @@ def test_moments_and_counts_are_exact():
             for entries in (0.1, 1.5, 2.0):
                 Magnitudes(2, entries, norm=norm).over(raw, SeededBits(0))
                 Positions(2, entries, -np.ones(2), np.ones(2), norm=norm).over(raw, SeededBits(0))
+            PositionsOfSome(2, np.array([1]), -np.ones(1), np.ones(1), norm=norm).over(raw, SeededBits(0))
         RowNorms().over(raw, SeededBits(0))
         assert raw.heaviest * _MAX_ROWS < 2**63
         one = Counted(RawRows(store(X[:, 1:])), kinds)
@@ -279,6 +281,7 @@ def test_no_query_is_missing_here():
         ClassCounts,
         Magnitudes,
         Positions,
+        PositionsOfSome,
         Middles,
         Moments,
         Outcomes,

@@ -94,8 +94,10 @@ def _round_ticks(far: float) -> list[float]:
 
 def spending(one: dict[str, Any]) -> Picture:
     """Draw what part of the limit each kind of release took."""
-    bars = [(release["label"], release["share"]) for release in one["releases"]]
-    bars.sort(key=lambda bar: -bar[1])
+    shares = dict[str, float]()
+    for release in one["releases"]:  # of one kind there may be some at several prices
+        shares[release["label"]] = min(1.0, shares.get(release["label"], 0.0) + release["share"])
+    bars = sorted(shares.items(), key=lambda bar: -bar[1])
     if len(bars) > _MOST:
         rest = bars[_MOST - 1 :]
         bars = [*bars[: _MOST - 1], (f"{len(rest)} others", min(1.0, math.fsum(share for _, share in rest)))]
