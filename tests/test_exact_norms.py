@@ -23,6 +23,7 @@ from dpsk.queries import (
     RowNorms,
     Successes,
 )
+from dpsk.queries.moments import second_sums
 from dpsk.testing.common import heavy_tailed
 
 exactly = np.vectorize(Fraction, otypes=[object])
@@ -177,7 +178,7 @@ def test_second_halves_of_moments_are_rounded_by_less_than_a_step(store):
     X, step = np.clip(provoking(60, 3, np.random.default_rng(4)), -1e3, 1e3), Fraction(1, 2**18)
     query = Moments(3, clip=1.0, one_sign=[True, False, True])
     for chunk in chunks_of(store, X, np.ones(60), columns=COLUMNS["placed"], fit_intercept=False):
-        seconds, lengths = query._seconds(chunk.units)
+        seconds, lengths = second_sums(chunk.units, query.one_sign, query.scale)
         units = exactly(chunk.dense(slice(None)))
         found = exactly(seconds.toarray() if chunk.sparse else seconds)
         exact = 2 * units**2

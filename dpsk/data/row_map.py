@@ -44,9 +44,9 @@ class RowMap:
     l2 norm (without that column) is above ``data_norm`` are scaled down to it, each on its own. With ``columns``, a map
     of the entries, all rows share one scale, and ``data_norm`` is not used. ``row_major`` keeps dense data row by row,
     so that batches are drawn several times faster, and not column by column, with products some percent faster.
-    ``features`` turn the fields of a raw table into columns first. ``waves`` are further columns, of which ``columns``
-    has to know as well. ``class_shares`` are the weights of classes, in
-    [0, 1], and ``weight_bound`` is what weights of rows are cut off at and divided by; without them there are none.
+    ``features`` turn the fields of a raw table into columns first. ``waves`` are further columns; ``columns`` has
+    entries for these as well, at its end. ``class_shares`` are the weights of classes, in [0, 1], and ``weight_bound``
+    is what weights of rows are cut off at and divided by; without them there are none.
     """
 
     n_classes: int | None = None

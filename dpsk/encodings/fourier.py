@@ -1,8 +1,8 @@
 """Random Fourier features beside linear columns: how many there are, of which columns, and with which frequencies.
 
 How many there are follows from public facts. Where there are any, a small part of the budget tells which columns are
-curved: those that hold more than two values besides 0. All else follows from a public seed and from
-the moments that were released to standardise the columns.
+curved: those that hold more than two values besides 0. All else follows from a public seed and from the moments that
+were released to standardise the columns.
 """
 
 from __future__ import annotations

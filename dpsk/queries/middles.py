@@ -3,14 +3,14 @@
 import math
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..data.grid import UNIT_BITS
 from ..data.private import Query
-from ..data.rows import Chunk, Matrix
+from ..data.rows import Chunk
 from ..mechanisms.mechanism import Sensitivity
-from ..mechanisms.samplers import Floats, Integers
+from ..mechanisms.samplers import Integers
 from ..privacy.neighbours import Adjacency
+from .moments import second_sums
 
 _BLOCK_ENTRIES = 2**15
 
@@ -55,21 +55,7 @@ class Middles(Query):
             parts = (self(chunk.part(slice(a, a + rows))) for a in range(0, len(chunk), rows))
             total: Integers = sum(parts, start=np.zeros(1, dtype=np.int64))
             return total
-        middles, norm = _middles(chunk.units, self.scale)
+        middles, norm = second_sums(chunk.units, np.ones(self.n_features, dtype=bool), self.scale)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / norm
         made = Chunk(middles, None, chunk.scale, norm, chunk.y, chunk.n_classes, weights=chunk.weights)
         return made.weighed(np.trunc(np.minimum(2.0**UNIT_BITS, limit)))
-
-
-def _middles(units: Matrix, scale: float) -> tuple[Matrix, Floats]:
-    """Return |x| - x^2 on the grid of units, x^2 truncated, and norms of rows that are never too short."""
-    sizes = np.abs(units.data if sp.issparse(units) else units)
-    steps = (sizes * 2.0**UNIT_BITS).astype(np.int64)
-    steps -= (np.square(sizes) * (scale * 2.0**UNIT_BITS)).astype(np.int64)
-    if sp.issparse(units):
-        middles: Matrix = sp.csr_matrix((steps * 2.0**-UNIT_BITS, units.indices, units.indptr), units.shape)
-        ones = np.ones(units.shape[1], dtype=np.int64)
-        norm2 = sp.csr_matrix((steps * steps, units.indices, units.indptr), units.shape) @ ones
-    else:
-        middles, norm2 = steps * 2.0**-UNIT_BITS, np.einsum("ij,ij->i", steps, steps)
-    return middles, np.sqrt(np.maximum(norm2, 1)) * (2.0**-UNIT_BITS * (1 + 2.0**-40))

@@ -56,32 +56,34 @@ class Moments(Query):
             parts = (self(chunk.part(slice(a, a + rows))) for a in starts)
             total: Integers = sum(parts, start=np.zeros(1, dtype=np.int64))
             return total
-        seconds, norms = self._seconds(chunk.units)
+        seconds, norms = second_sums(chunk.units, self.one_sign, self.scale)
         norm = np.sqrt(np.square(chunk.norm) + np.square(norms)) * (1 + 2.0**-40)
         limit = self.clip * (1 - 2.0**-30) / self.scale * 2.0**UNIT_BITS / np.maximum(norm, SHORTEST_NORM)
         weights = np.trunc(np.minimum(2.0**UNIT_BITS, limit))
         others = Chunk(seconds, None, chunk.scale, norms, chunk.y, chunk.n_classes, weights=chunk.weights)
         return np.concatenate([chunk.weighed(weights), others.weighed(weights)], axis=-1)
 
-    def _seconds(self, units: Matrix) -> tuple[Matrix, Floats]:
-        """Return the second half of the rows on the grid of units, truncated, and norms that are never too short."""
-        if sp.issparse(units):
-            steps = self._steps(units.data, self.one_sign[units.indices])
-            seconds: Matrix = sp.csr_matrix((steps * 2.0**-UNIT_BITS, units.indices, units.indptr), units.shape)
-            ones = np.ones(units.shape[1], dtype=np.int64)
-            norm2 = sp.csr_matrix((steps * steps, units.indices, units.indptr), units.shape) @ ones
-        else:
-            steps = self._steps(units, self.one_sign)
-            seconds = steps * 2.0**-UNIT_BITS
-            norm2 = np.einsum("ij,ij->i", steps, steps)
-        return seconds, np.sqrt(np.maximum(norm2, 1)) * (2.0**-UNIT_BITS * (1 + 2.0**-40))
 
-    def _steps(self, units: Floats, one_sign: NDArray[np.bool_]) -> Integers:
-        """Return |x| - x^2 or x^2 of entries, in steps of their grid: of the squares what is below it is cut off."""
-        squares = np.square(units)
-        squares *= self.scale * 2.0**UNIT_BITS
-        steps: Integers = squares.astype(np.int64)
-        if self.one_sign.any():
-            sizes = np.abs(units) * 2.0**UNIT_BITS
-            steps = np.where(one_sign, sizes.astype(np.int64) - steps, steps)
-        return steps
+def second_sums(units: Matrix, one_sign: NDArray[np.bool_], scale: float) -> tuple[Matrix, Floats]:
+    """Return |x| - x^2 or x^2 of rows by column, on the grid of units, and norms that are never too short."""
+    if sp.issparse(units):
+        steps = _steps(units.data, one_sign[units.indices], scale)
+        seconds: Matrix = sp.csr_matrix((steps * 2.0**-UNIT_BITS, units.indices, units.indptr), units.shape)
+        ones = np.ones(units.shape[1], dtype=np.int64)
+        norm2 = sp.csr_matrix((steps * steps, units.indices, units.indptr), units.shape) @ ones
+    else:
+        steps = _steps(units, one_sign, scale)
+        seconds = steps * 2.0**-UNIT_BITS
+        norm2 = np.einsum("ij,ij->i", steps, steps)
+    return seconds, np.sqrt(np.maximum(norm2, 1)) * (2.0**-UNIT_BITS * (1 + 2.0**-40))
+
+
+def _steps(units: Floats, one_sign: NDArray[np.bool_], scale: float) -> Integers:
+    """Return |x| - x^2 or x^2 of entries, in steps of their grid: of the squares what is below it is cut off."""
+    squares = np.square(units)
+    squares *= scale * 2.0**UNIT_BITS
+    steps: Integers = squares.astype(np.int64)
+    if one_sign.any():
+        sizes = np.abs(units) * 2.0**UNIT_BITS
+        steps = np.where(one_sign, sizes.astype(np.int64) - steps, steps)
+    return steps
