@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ..data import RowMap
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
@@ -31,6 +33,11 @@ class LinearObjective:
     def of_weighed(self, multiple: float) -> "LinearObjective":
         """Return the objective whose losses were divided by ``multiple``: the penalty is, too."""
         return replace(self, penalty=self.penalty.divided(multiple))
+
+    def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
+        """Return what a fitted model keeps of weights, by the names of its attributes: in the user's units."""
+        coef, intercept = how.in_user_units(w)
+        return {"coef_": coef, "intercept_": intercept, "waves_": how.waves}
 
     def start(self) -> Floats:
         """Return where descent starts: weights of zero, which are public."""
