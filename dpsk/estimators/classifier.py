@@ -223,6 +223,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
             report = replace(report, **table.sizes)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
+            if not plan.objective.linear:
+                how = replace(how, fit_intercept=False)  # its layers have biases
             left_out = plan.encoding.left_out(how)
             self._warn(() if left_out is None else (left_out,), deeper=1)
             weighed = plan.weighting.learned(door, table, how)

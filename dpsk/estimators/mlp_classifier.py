@@ -4,9 +4,9 @@ from numbers import Integral
 from typing import Any
 
 from ..data import Facts, Unknown, require_columns
-from ..encodings import Encoding, TabularEncoding
-from ..encodings.tabular import currency_for
-from ..networks.architectures import Perceptron
+from ..encodings import Encoding
+from ..encodings.tabular import TabularEncoding, currency_for
+from ..objectives import Perceptron
 from ..requirements import checked
 from .network_classifier import NetworkClassifier
 from .network_rules import require_sizes
@@ -45,7 +45,7 @@ class DPMLPClassifier(NetworkClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from dpsk import DPMLPClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = DPMLPClassifier((16,), epsilon=8.0, steps=5, bounds=(0, 16), standardize=None).fit(X, y)
+    >>> model = DPMLPClassifier(epsilon=8.0, hidden_layer_sizes=(16,), steps=5, bounds=(0, 16)).fit(X, y)
     >>> [weights.shape for weights in model.coefs_]
     [(64, 16), (16, 10)]
     """
@@ -53,8 +53,7 @@ class DPMLPClassifier(NetworkClassifier):
     hidden_layer_sizes: Any = checked((100,), require_sizes)
     columns: Any = checked(None, require_columns)  # type: ignore[misc]
 
-    def _architecture(self, facts: Facts | Unknown) -> Perceptron:
-        del facts
+    def _network_for(self) -> Perceptron:
         sizes = self.hidden_layer_sizes
         sizes = (sizes,) if isinstance(sizes, Integral) else sizes
         return Perceptron(tuple(int(size) for size in sizes), self.activation)
@@ -71,6 +70,6 @@ class DPMLPClassifier(NetworkClassifier):
         super()._require_together()
         if self.columns is not None and self.standardize is None:
             raise ValueError(
-                "standardize=None cannot be combined with columns: the features of a raw table are standardised with what "
-                "is counted anyway. Leave standardize out"
+                "standardize=None cannot be combined with columns: the features of a raw table are standardised with "
+                "what is counted anyway. Leave standardize out"
             )

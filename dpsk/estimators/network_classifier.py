@@ -1,12 +1,12 @@
 """Networks as classifiers: what multilayer perceptrons and convolutional networks share."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from ..data import Facts, Unknown
 from ..encodings import Encoding, LinearEncoding
-from ..networks import ACTIVATIONS
-from ..networks.architectures import Architecture
+from ..networks import ACTIVATIONS, Network
 from ..objectives import NetworkModel
 from ..privacy import ZCDP, Budget, GaussianDP, Sampling
 from ..privacy.amplification import SCHEMES
@@ -31,8 +31,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     activation : {"relu", "tanh", "hard-tanh", "identity"}
         What hidden layers do with their sums. "hard-tanh" is x, clipped to [-1, 1].
     solver : {"adam", "sgd", "line-search"}
-        "adam" is DP-Adam, "sgd" DP-SGD (Abadi et al. 2016): noisy gradients of random batches. "line-search" is DP-BLSGD
-        (Chen & Lee 2020), whose steps a private search finds.
+        "adam" is DP-Adam, "sgd" DP-SGD (Abadi et al. 2016): noisy gradients of random batches. "line-search" is
+        DP-BLSGD (Chen & Lee 2020), whose steps a private search finds.
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||weights||^2, without the
         biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows.
@@ -56,8 +56,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         "rdp": Renyi differential privacy at the best order for this plan. "pld": privacy loss distributions, which need
         some percent less noise; for Poisson sampling without ``standardize``, with the extra ``dpsk[pld]``.
     bounds : pair of numbers or arrays, dict, or None
-        Public lower and upper bounds of the columns: ``(0, 255)`` for all, ``(lows, highs)``, not a list of pairs, or by
-        name, ``{"age": (0, 120), ...}``, for every column of a DataFrame. Values beyond are clipped, and columns are
+        Public lower and upper bounds of the columns: ``(0, 255)`` for all, ``(lows, highs)``, not a list of pairs, or
+        by name, ``{"age": (0, 120), ...}``, for every column of a DataFrame. Values beyond are clipped, and columns are
         fitted in units of their bounds. With bounds nothing is spent on finding ranges.
     standardize : {"private", None}
         "private" spends a part of the budget on means and standard deviations of the columns (and, without
@@ -105,8 +105,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     initial_seed: int = integer(0, 0)
 
     @abstractmethod
-    def _architecture(self, facts: Facts | Unknown) -> Architecture:
-        """Return the layers; raise ValueError for parameters that are none, before a fact is read."""
+    def _network_for(self) -> Callable[[int, int], Network]:
+        """Return the network for so many inputs and outputs; raise ValueError for parameters that make none."""
 
     def _encoding(self) -> Encoding:
         """Return how columns become the inputs of the first layer."""
@@ -120,8 +120,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     def _plan(self, facts: Facts | Unknown) -> Plan:
         Budget.of(self.epsilon, self.delta, currency=GaussianDP())  # or its error
         self._require_together()
-        encoding, architecture = self._encoding(), self._architecture(facts)
-        model = NetworkModel(architecture, LossNamed("log_loss"), float(self.alpha), int(self.initial_seed))
+        encoding, network_for = self._encoding(), self._network_for()
+        model = NetworkModel(LossNamed("log_loss"), network_for, float(self.alpha), int(self.initial_seed))
         chosen = Schedule.of(self, facts)
         sampling = sampling_of(chosen.sampling_rate, self.sampling, self.adjacency)
         if self.accountant == "pld":

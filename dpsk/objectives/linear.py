@@ -29,7 +29,6 @@ class LinearObjective(Objective):
         return replace(self, penalty=self.penalty.divided(multiple))
 
     def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
-        """Return what a fitted model keeps of weights, by the names of its attributes: in the user's units."""
         coef, intercept = how.in_user_units(w)
         return {"coef_": coef, "intercept_": intercept, "waves_": how.waves}
 
