@@ -11,12 +11,12 @@ from ..objectives import NetworkModel
 from ..privacy import ZCDP, Budget, GaussianDP, Sampling
 from ..privacy.amplification import SCHEMES
 from ..requirements import choice, clip, integer, number, part, require_stable_steps
-from ..solvers.line_search import LineSearch
+from ..solvers.line_search_sgd import LineSearchSGD
 from ..solvers.sampled import SampledSolver
 from ..solvers.sgd import SGD
 from .batches import budget_of_steps, budget_on_batches, planned_steps, require_equal_steps, sampling_of
 from .classifier import PrivateClassifier
-from .network_rules import Schedule
+from .network_rules import Schedule, require_known_values
 from .plan import Plan, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
@@ -31,8 +31,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     activation : {"relu", "tanh", "hard-tanh", "identity"}
         What hidden layers do with their sums. "hard-tanh" is x, clipped to [-1, 1].
     solver : {"adam", "sgd", "line-search"}
-        "adam" is DP-Adam, "sgd" DP-SGD (Abadi et al. 2016): noisy gradients of random batches. "line-search" is
-        DP-BLSGD (Chen & Lee 2020), whose steps a private search finds.
+        "adam" is DP-Adam, "sgd" DP-SGD (Abadi et al. 2016): noisy gradients of random batches. "line-search" is DP-SGD
+        whose steps a private search finds, for a part of the budget (Chen & Lee 2020).
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||weights||^2, without the
         biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows.
@@ -43,7 +43,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         "poisson" keeps each row independently, for ``adjacency="zero-out"``. "without-replacement" draws batches of a
         fixed size and protects replaced rows under either adjacency, with far more noise.
     steps : int or None
-        Number of batches; for "line-search" the number of updates that are planned. None: public facts tell.
+        Number of batches. None: public facts tell.
     learning_rate : float or None
         Length of a step: relative to the mean gradient for "sgd", to 1 per weight for "adam". "line-search" finds its
         own. None: public facts tell.
@@ -51,7 +51,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         Bound on the norm of one row's gradient, over all layers together. Larger ones are clipped. None: public facts
         tell.
     average : float
-        The last part of the iterates whose mean is the result, in (0, 1]; "line-search" takes its last iterate.
+        The last part of the iterates whose mean is the result, in (0, 1].
     accountant : {"rdp", "pld"}
         "rdp": Renyi differential privacy at the best order for this plan. "pld": privacy loss distributions, which need
         some percent less noise; for Poisson sampling without ``standardize``, with the extra ``dpsk[pld]``.
@@ -124,6 +124,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         model = NetworkModel(LossNamed("log_loss"), network_for, float(self.alpha), int(self.initial_seed))
         chosen = Schedule.of(self, facts)
         sampling = sampling_of(chosen.sampling_rate, self.sampling, self.adjacency)
+        if sampling.rate < 1:
+            require_known_values(facts, sampling.rate)
         if self.accountant == "pld":
             return self._of_equal_steps(model, encoding, chosen, sampling)
         solver = self._solver(chosen, sampling)
@@ -138,9 +140,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     def _solver(self, chosen: Schedule, sampling: Sampling, noise: float | None = None) -> SampledSolver:
         steps, clipped = chosen.steps, chosen.gradient_clip
         if self.solver == "line-search":
-            return LineSearch(sampling=sampling, splits=steps, gradient_clip=clipped)
-        rate, average = chosen.learning_rate, float(self.average)
-        return SGD(sampling, steps, self.solver, rate, clipped, average, noise)
+            return LineSearchSGD(sampling, steps, clipped, average=float(self.average))
+        return SGD(sampling, steps, self.solver, chosen.learning_rate, clipped, float(self.average), noise)
 
     def _require_together(self) -> None:
         """Raise ValueError for parameters that cannot be combined."""

@@ -7,13 +7,6 @@ from .network import Network
 from .trained import TrainedNetwork
 
 __all__ = [
-    "ACTIVATIONS",
-    "Activation",
-    "Dense",
-    "Layer",
-    "Network",
-    "RowGradients",
-    "TrainedNetwork",
-    "Unweighted",
+    "ACTIVATIONS", "Activation", "Dense", "Layer", "Network", "RowGradients", "TrainedNetwork", "Unweighted",
     "Weighted",
-]
+]  # fmt: skip
