@@ -67,6 +67,7 @@ def each(estimators):
 each_estimator = each([*CHECKED, *OUTSIDE])
 each_iterative = each([Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not in ONCE])
 each_numeric = each([Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not in TABULAR])
+each_linear = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in TABULAR])
 each_of_persons = each(OF_PERSONS)
 each_with_rho = each([*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
