@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from ..data import Facts, Unknown
 from ..encodings import Encoding, Weighting
-from ..objectives import Linear
+from ..objectives import Model
 from ..penalties import L2
 from ..privacy import Budget, GaussianDP, conversions
 from ..privacy.neighbours import Adjacency
@@ -31,7 +31,7 @@ class Plan:
     ----------
     solver : Solver
         The algorithm, with its parameters.
-    objective : Linear
+    objective : Model
         The model, its loss and its penalty.
     encoding : Encoding
         How a table becomes numbers on a grid.
@@ -42,13 +42,13 @@ class Plan:
     """
 
     solver: Solver
-    objective: Linear
+    objective: Model
     encoding: Encoding
     budget: Budget | None
     weighting: Weighting = field(default_factory=Weighting)
 
     def __post_init__(self) -> None:
-        wanted: dict[str, Any] = {"solver": Solver, "objective": Linear, "encoding": Encoding, "budget": Budget | None}
+        wanted: dict[str, Any] = {"solver": Solver, "objective": Model, "encoding": Encoding, "budget": Budget | None}
         for name, kind in wanted.items():
             if not isinstance(getattr(self, name), kind):
                 given = getattr(self, name)
@@ -59,6 +59,9 @@ class Plan:
         """Raise ValueError if the parts do not suit these data, or one another."""
         if self.budget is not None:
             self.encoding.require(facts)
+            self.solver.require_model(self.objective)
+            if not self.objective.linear and facts.schema is None:
+                self.objective.on(facts.n_features, facts.n_classes)  # or its error
             self.solver.require(self.objective.loss_for(facts.n_classes), facts, self.budget.currency)
 
 
@@ -129,6 +132,8 @@ def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = No
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
     product = hopeful_product(plan, facts, adjacency)
+    if not plan.objective.linear:  # so that it does not depend on how batches are drawn, which follows from n
+        budget = Budget.of(budget.epsilon, budget.delta, currency=GaussianDP())
     if n * strength_of(budget) < product:
         yield _hopeless(budget, facts, product)
 
@@ -150,7 +155,7 @@ def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
     norm over that of the gradient of a typical row. The rows of a class have to outweigh it. With K classes these are
     about one in K of all rows, so what is needed grows with K. Where there are very many columns, each tells little
     beside the noise in its own weight. With these constants the rule tells hopeless fits on made data from others
-    (benchmarks/results/hopeless.md).
+    (benchmarks/results/hopeless.md). Networks find something from about there on, too, whatever their size is.
     """
     columns = facts.n_features * (1 if facts.schema is None else FIELD) + bool(plan.encoding.fit_intercept)
     scores = facts.n_scores or 1

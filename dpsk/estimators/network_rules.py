@@ -1,0 +1,98 @@
+"""Rules of networks: what parameters are that were left at None, from public facts alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+from ..data import Facts, Unknown
+from ..data.fields import Found
+from ..privacy import conversions
+from ..privacy.neighbours import Adjacency
+from ..requirements import listed, require_number
+
+STEPS = 300
+PASSES = 15.0  # over the rows, if batches are
+BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
+CLIP = 1.0
+ADAM = 0.2  # the length of a step of Adam times the root of their number
+STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps begin to grow, and how long they become
+SGD = 2.0  # the length of a step
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The parameters of a fit that its rules choose where the user did not."""
+
+    sampling_rate: float
+    steps: int
+    learning_rate: float
+    gradient_clip: float
+
+    @classmethod
+    def of(cls, estimator: Any, facts: Facts | Unknown, n_weights: Callable[[], int] | None = None) -> Schedule:
+        """Return the parameters of an estimator of networks for data with these facts.
+
+        ``n_weights`` returns the number of weights if longer steps help where the rows far outweigh the noise in all of
+        them. Without it steps do not grow.
+        """
+        steps = STEPS if estimator.steps is None else int(estimator.steps)
+        rate = estimator.sampling_rate
+        rate = _sampling_rate(estimator, facts, steps) if rate is None else float(rate)
+        length = estimator.learning_rate
+        if length is None:
+            length = SGD if estimator.solver != "adam" else _adam(estimator, facts, steps, n_weights)
+        clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
+        return cls(rate, steps, float(length), clip)
+
+
+def _sampling_rate(estimator: Any, facts: Facts | Unknown, steps: int) -> float:
+    """Return the part of the rows in a batch: all of them where random batches are not proved, or cost too much."""
+    replaced = Adjacency(estimator.adjacency) is Adjacency.REPLACE
+    if replaced or estimator.sampling != "poisson" or _found(facts):
+        return 1.0
+    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, PASSES / steps)))
+
+
+def _adam(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callable[[], int] | None) -> float:
+    """Return the length of the steps of Adam."""
+    length = ADAM / math.sqrt(steps)
+    if n_weights is not None:
+        mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
+        outweighed = mu / Adjacency(estimator.adjacency).parts * facts.n_rows / math.sqrt(n_weights())
+        length *= max(1.0, math.sqrt(outweighed / STRONG))
+    return min(length, LONGEST)
+
+
+def sizes_of(value: Any) -> tuple[int, ...]:
+    """Return the sizes of layers as they were given: one number, or one for each."""
+    return (int(value),) if isinstance(value, Integral) else tuple(int(size) for size in value)
+
+
+def require_sizes(name: str, value: Any, *, fewest: int = 1) -> None:
+    """Raise ValueError unless these are sizes of at least so many layers."""
+    sizes = [value] if isinstance(value, Integral) else value
+    if not isinstance(sizes, Sequence) or isinstance(sizes, str) or len(sizes) < fewest:
+        raise ValueError(f"{name}={value!r} must be a tuple of integers >= 1, one for each layer, such as (100,)")
+    for size in sizes:
+        require_number(f"a number in {name}={value!r}", size, 1, kind=Integral)
+
+
+def require_known_values(facts: Facts | Unknown, rate: float) -> None:
+    """Raise ValueError if a fit on random batches has to find values of categories."""
+    found = _found(facts)
+    if found:
+        raise ValueError(
+            f"sampling_rate={rate!r} cannot be combined with columns whose values have to be found, because that is "
+            f"proved for all rows only: {listed(map(repr, found))}. Leave sampling_rate at None or use 1.0, or list or "
+            f"hash the values: columns={{{found[0]!r}: Categories([...])}}, Categories(buckets=32), Text(buckets=256)"
+        )
+
+
+def _found(facts: Facts | Unknown) -> list[str]:
+    """Return the names of the columns whose values a fit has to find."""
+    fields = () if facts.schema is None else facts.schema.fields
+    return [known.name for known in fields if isinstance(known, Found)]
