@@ -20,6 +20,7 @@ LAYERS = [
     Convolution((5, 6, 2), 3, 3),
     Convolution((7, 4, 1), 2, 1),
     Convolution((4, 4, 3), 2, 4),
+    Convolution((25, 25, 1), 1, 2),  # so many windows that slopes are rounded for gradients
     MaxPooling((4, 6, 2), 2),
     MaxPooling((5, 7, 1), 3),
     MaxPooling((3, 3, 2), 1),

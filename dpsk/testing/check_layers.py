@@ -312,13 +312,12 @@ def check_network(
         check_layer(layer, seed=seed)
     w = network.on_grid(network.start(seed) if w is None else w)
     query, n_classes = NetworkGradient(network, loss, w, clip=clip), loss.n_classes
-    y = random_labels(n_classes, 40, rng)
-    signals = np.clip(np.rint(rng.normal(size=(40, d)) * ONE), -REACH, REACH)
+    y = random_labels(n_classes, 24, rng)
+    signals = np.clip(np.rint(rng.normal(size=(24, d)) * ONE), -REACH, REACH)
     signals[:8] = _heavy_tailed_signals(8, d, rng)
     _check_company("Network.scores", lambda some: network.scores(some, w), signals)
-    _check_company(
-        "a clipped gradient", lambda rows: _each(query, signals[rows], y[rows], RowMap(n_classes)), np.arange(40)
-    )
+    few = np.arange(12)
+    _check_company("a clipped gradient", lambda rows: _each(query, signals[rows], y[rows], RowMap(n_classes)), few)
     _check_differences(network, loss, w, signals[8:], y[8:], rng)
     reached = check_query(query, n_features=d, n_classes=n_classes, trials=trials, seed=seed)
     persons = check_weights(query, n_features=d, n_classes=n_classes, trials=max(1, trials // 4), seed=seed)
