@@ -17,6 +17,7 @@ LAYERS = [
     Dense((1,), 1),
     Dense((7,), 5),
     Dense((1000,), 2),
+    Dense((3,), 60),
     Convolution((5, 6, 2), 3, 3),
     Convolution((7, 4, 1), 2, 1),
     Convolution((4, 4, 3), 2, 4),

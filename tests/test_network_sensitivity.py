@@ -32,6 +32,7 @@ NETWORKS = {
     "no hidden layer": (Network.dense(4, (), 3), Softmax(3)),
     "relu": (Network.dense(4, (6,), 3), Softmax(3)),
     "relu, wide": (Network.dense(3, (300,), 2), OneVsRest(SquaredHinge(), 2)),
+    "relu, wider and wider": (Network.dense(3, (2, 70), 3), Softmax(3)),
     "tanh, 2 layers": (Network.dense(4, (5, 3), 1, "tanh"), Logistic()),
     "hard tanh, 3 layers": (Network.dense(5, (4, 3, 4), 3, "hard-tanh"), OneVsRest(Logistic(), 3)),
     "identity": (Network.dense(4, (3,), 1, "identity"), Hinge()),
@@ -161,6 +162,24 @@ def test_sums_of_many_extreme_rows_are_exact(n, kind):
             rows = ArrayRows(np.repeat(x, n, axis=0), np.repeat(y, n), RowMap(loss.n_classes), Weights(steps))
             high, low = query.over(rows, SeededBits(0)).astype(object)
             assert (high * WHOLE + low == int(steps.astype(np.int64).sum()) * one).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_of_more_rows_than_floats_hold_are_exact(weighted):
+    """Parts of 2^38 in one entry: so many rows are beyond 2^53, and an odd number of odd steps shows each rounding."""
+    network, loss, n = Network.dense(1, (), 1), Hinge(), 2**15 - 1 if weighted else 2**17 - 1
+    x, y = np.array([[1 - 2.0**-16]]), np.ones(1)
+    query = NetworkGradient(network, loss, np.zeros(2), clip=1.0 - 2.0**-19)
+    one = total(query, x, y).astype(object)
+    assert abs(one[0]) > 2**37
+    assert one[0] % 2 == 1
+    steps = Weights(np.full(n, WHOLE - 1, dtype=np.int32)) if weighted else None
+    rows = ArrayRows(np.repeat(x, n, axis=0), np.ones(n), RowMap(), steps, chunk_rows=n)
+    sums = query.over(rows, SeededBits(0)).astype(object)
+    if weighted:
+        assert (sums[0] * WHOLE + sums[1] == n * (WHOLE - 1) * one).all()
+    else:
+        assert (sums == n * one).all()
 
 
 def storages(X, y, how, folder):

@@ -74,6 +74,10 @@ def _weights(layer: Weighted, rng: np.random.Generator) -> Iterator[tuple[str, A
     yield "normal weights", normal
     yield "weights of one sign that fill the largest sum", np.abs(normal) / layer.largest_sums(normal)
     yield "equal weights", np.full(shape, 1 / layer.largest_sums(np.ones(shape)))
+    yield (
+        "weights on a grid that is too fine",
+        np.rint(np.abs(normal) / layer.largest_sums(normal) * 2.0**36) * 2.0**-36,
+    )
     yield "weights over thirty orders of magnitude", normal * 10.0 ** rng.uniform(-15, 15, shape)
     yield "weights near 2^390", normal / layer.largest_sums(normal) * 2.0**390
     yield "weights near 2^-390", normal / layer.largest_sums(normal) * 2.0**-390
