@@ -43,19 +43,23 @@ from dpsk.queries import (
     Magnitudes,
     Middles,
     Moments,
+    NetworkGains,
     NetworkGradient,
+    NetworkLosses,
     Outcomes,
     Positions,
     PositionsOfSome,
     RowNorms,
     Successes,
 )
+from dpsk.queries.network_gradient import MOST_ROWS as MOST_ROWS_OF_NETWORKS
 from dpsk.testing import check_weights
 
 D = 4
 W = np.random.default_rng(1).normal(size=D + 1)
 W3 = np.random.default_rng(2).normal(size=(D + 1, 3))
 NETWORK = Network.dense(D, [6, 5], 3)
+START, STEP = NETWORK.start(0), NETWORK.start(1)
 PLACED = RowMap(fit_intercept=False, columns=Columns.within(-1.0, 1.0, D))
 
 
@@ -76,6 +80,12 @@ QUERIES = {
     "gradient of a concave loss": (GradientSum(Sigmoid(), W, clip=3.0), {}),
     "softmax": (GradientSum(Softmax(3), W3, clip=1.3), {"n_classes": 3}),
     "network": (NetworkGradient(NETWORK, Softmax(3), NETWORK.start(0), clip=1.3), {"n_classes": 3}),
+    "network, gains": (NetworkGains(NETWORK, Softmax(3), START, STEP, [0.1, 1.0], clip=1.3), {"n_classes": 3}),
+    "network, gains, clipped": (
+        NetworkGains(NETWORK, Softmax(3), START, STEP, [0.1, 1.0], clip=1.3, per_unit=False),
+        {"n_classes": 3},
+    ),
+    "network, losses": (NetworkLosses(NETWORK, Softmax(3), START, STEP, [0.0, 1.0], clip=1.3), {"n_classes": 3}),
     "Hessian": (HessianSum(Logistic(), W, clip=0.5), {}),
     "Hessian, 3 classes": (HessianSum(OneVsRest(Sigmoid(), 3), W3, clip=0.5), {"n_classes": 3}),
     "losses": (LossesAlong(Logistic(), W, W, [0.0, 1.0, 2.0], clip=1.0), {}),
@@ -397,9 +407,10 @@ def test_a_map_takes_no_weights_by_which_a_row_counts_more_than_once(how):
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_bits_of_weighted_sums_fit(name):
     """The table of docs/guarantees.md, 15.2: sums of 2^26 units stay below 2^62, with room for noise."""
+    units = MOST_ROWS_OF_NETWORKS if name == "network" else 2**26
     promised = QUERIES[name][0].sensitivity("zero-out")
     bits = kept_bits(promised)
-    assert promised.linf * 2.0**bits * 2.0**26 <= 2.0**62
+    assert promised.linf * 2.0**bits * units <= 2.0**62
     assert promised.linf * 2.0**bits >= 2.0 ** (SHARE_BITS - 1)
 
 

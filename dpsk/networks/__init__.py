@@ -6,16 +6,9 @@ from .dense import Dense
 from .layer import Layer, RowGradients, Unweighted, Weighted
 from .network import Network
 from .pooling import MaxPooling
+from .trained import TrainedNetwork
 
 __all__ = [
-    "ACTIVATIONS",
-    "Activation",
-    "Convolution",
-    "Dense",
-    "Layer",
-    "MaxPooling",
-    "Network",
-    "RowGradients",
-    "Unweighted",
-    "Weighted",
-]
+    "ACTIVATIONS", "Activation", "Convolution", "Dense", "Layer", "MaxPooling", "Network", "RowGradients",
+    "TrainedNetwork", "Unweighted", "Weighted",
+]  # fmt: skip
