@@ -57,7 +57,7 @@ def _check_weighted(layer: Weighted, n_rows: int, rng: np.random.Generator) -> N
     name = repr(layer)
     for what, given in _weights(layer, rng):
         W = _on_grid(layer, given, what)
-        spacing = _spacing(W)
+        spacing = _finest_grid(W)
         matrix = _matrix(layer, W, spacing)
         signals = _large(layer.inputs, matrix[:-1], REACH, n_rows, rng)
         slopes = _large(layer.outputs, matrix[:-1].T, SLOPE_REACH, n_rows, rng)
@@ -96,7 +96,7 @@ def _on_grid(layer: Weighted, W: Array, what: str) -> Array:
     return found
 
 
-def _spacing(W: Array) -> float:
+def _finest_grid(W: Array) -> float:
     """Return the largest power of two that all numbers are multiples of; 1 for zeros."""
     mantissa, exponent = np.frexp(W[W != 0])
     whole = (np.abs(mantissa) * 2.0**53).astype(np.int64)
