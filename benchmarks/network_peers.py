@@ -14,7 +14,7 @@ import numpy as np
 
 from .inside import Convolution, Dense, MaxPooling, Network
 
-__all__ = ["NAMES", "fits", "step", "versions"]
+__all__ = ["NAMES", "fits", "model", "step", "versions"]
 
 NAMES = ("hooks, float32", "ghost, float32", "hooks, float64", "ghost, float64")
 LARGEST = 2.0**31  # bytes of the gradients of all rows
@@ -42,18 +42,18 @@ def step(peer: str, network: Network, X: np.ndarray, y: np.ndarray) -> Callable[
     torch.set_num_threads(1)
     torch.manual_seed(0)
     kind = torch.float32 if peer.endswith("32") else torch.float64
-    model = _model(torch.nn, network).to(kind)
+    made = model(torch.nn, network).to(kind)
     shape = network.layers[0].inputs
     images = X.reshape(len(X), *shape).transpose(0, 3, 1, 2) if len(shape) == 3 else X
     x, labels = torch.tensor(images.copy(), dtype=kind), torch.tensor(y)
-    plain, loss = torch.optim.SGD(model.parameters(), lr=0.1), torch.nn.CrossEntropyLoss()
+    plain, loss = torch.optim.SGD(made.parameters(), lr=0.1), torch.nn.CrossEntropyLoss()
     given = {"noise_multiplier": 1.0, "max_grad_norm": 1.0, "expected_batch_size": len(X)}
     if peer.startswith("ghost"):
-        wrapped = GradSampleModuleFastGradientClipping(model, max_grad_norm=1.0)
+        wrapped = GradSampleModuleFastGradientClipping(made, max_grad_norm=1.0)
         optimizer = DPOptimizerFastGradientClipping(plain, **given)
         loss = DPLossFastGradientClipping(wrapped, optimizer, loss)
     else:
-        wrapped, optimizer = GradSampleModule(model), DPOptimizer(plain, **given)
+        wrapped, optimizer = GradSampleModule(made), DPOptimizer(plain, **given)
 
     def one() -> None:
         optimizer.zero_grad()
@@ -63,7 +63,7 @@ def step(peer: str, network: Network, X: np.ndarray, y: np.ndarray) -> Callable[
     return one
 
 
-def _model(nn, network: Network):
+def model(nn, network: Network):
     """Return the same network in PyTorch, with ReLU behind every layer with weights but the last."""
     layers = []
     for stage in network.stages:

@@ -47,7 +47,8 @@ GRADIENT, GAINS = "gradient", "gains"
 STEPS = 8  # of a line search, in one query
 DENSITY = 0.19  # as of MNIST
 BLOCKS = (16, 64, 512)  # rows at a time, of bare products
-ROUNDS, ENOUGH = 15, 2.0  # seconds
+ROUNDS, ENOUGH = (2, 15), 2.0  # at least and at most; seconds
+FEW = 2_000  # rows on which the fastest bare products are found
 
 CASES = (
     *(("108-100-1", n, storage) for n in (500, 5_000, 60_000) for storage in (DENSE, CSR)),
@@ -74,10 +75,12 @@ def network_of(name: str) -> Network:
     return Network((one, pooled, two, behind, Dense((256,), 256), Dense((256,), 128), Dense((128,), 10)))
 
 
-def rows_of(network: Network, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows of which most entries are zero, and their classes."""
+def rows_of(network: Network, n: int, storage: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows, in CSR with many zeros, and their classes."""
     rng = np.random.default_rng(0)
-    X = rng.random((n, network.n_inputs)) * (rng.random((n, network.n_inputs)) < DENSITY)
+    X = rng.random((n, network.n_inputs))
+    if storage == CSR:
+        X *= rng.random(X.shape) < DENSITY
     y = rng.integers(0, max(2, network.n_outputs), n)
     return X, y if network.n_outputs > 1 else 2.0 * y - 1
 
@@ -87,7 +90,7 @@ def loss_of(network: Network) -> Loss:
 
 
 def put(X, y: np.ndarray, network: Network) -> ArrayRows:
-    """Return rows as a fit with batches keeps them."""
+    """Return rows as a fit with batches keeps them: those with many zeros as CSR, however they came."""
     return ArrayRows(X, y, RowMap(n_classes=network.n_outputs if network.n_outputs > 1 else None, row_major=True))
 
 
@@ -193,24 +196,24 @@ def pass_of(network: Network, rows: ArrayRows, work: str) -> Callable[[], object
 def measure(folder: Path | None, name: str, n: int, storage: str, work: str) -> list[object]:
     """Return microseconds of processor time per row of a pass and of its floor, their ratio, and the rounds."""
     network = network_of(name)
-    X, y = rows_of(network, n)
+    X, y = rows_of(network, n, storage)
     with threadpool_limits(1):
-        tested = pass_of(network, put(sp.csr_matrix(X) if storage == CSR else X, y, network), work)
-        few = X[:5_000]
-        ways = [*zip(floors(network, few, work, storage), floors(network, X, work, storage), strict=True)]
-        best = int(np.argmin(np.median(processor([way for way, _ in ways], 3), axis=0)))
-        times = [processor([tested, ways[best][1]], 1)[0]]
-        while len(times) < 3 or (len(times) < ROUNDS and np.sum(times) < ENOUGH):
-            times.extend(processor([tested, ways[best][1]], 2))
-    took, floor = np.array(times).T
+        tested = pass_of(network, put(X, y, network), work)
+        few = X[:FEW]
+        ways = np.median(processor([*floors(network, few, work, storage)], 3), axis=0)
+        best, rounds = int(ways.argmin()), ENOUGH * len(few) / (3 * n * ways.min())
+        rounds = int(np.clip(rounds, *ROUNDS))
+        floor_of = [*floors(network, X, work, storage)][best]
+        times = processor([tested, floor_of], rounds)
+    took, floor = times.T
     micro = (f"{1e6 * np.median(t) / n:.2f}" for t in (took, floor))
-    return [*micro, f"{times_as_long(took, floor):.2f}", len(times)]
+    return [*micro, f"{times_as_long(took, floor):.2f}", rounds]
 
 
 @cache
 def batch_of(name: str, n: int) -> tuple[Network, np.ndarray, np.ndarray]:
     network = network_of(name)
-    return network, *rows_of(network, n)
+    return network, *rows_of(network, n, DENSE)
 
 
 def measure_peer(folder: Path | None, name: str, n: int, peer: str) -> list[object] | None:
