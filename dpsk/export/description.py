@@ -22,6 +22,7 @@ from ..data.grid import LARGEST_ENTRY
 from ..data.waves import Waves
 from ..mechanisms.samplers import Floats
 from ..privacy.report import PrivacySpent
+from .hidden_layers import HiddenLayer, Inputs
 
 Calibration: TypeAlias = Curve | Temperature
 
@@ -79,6 +80,10 @@ class Description:
     privacy : PrivacySpent
     adjustments : tuple of Threshold or Recalibration
         What held-out rows have changed afterwards, in order.
+    inputs : Inputs or None
+        How a row becomes the signals that a network takes; None where it is no network.
+    hidden : tuple of HiddenLayer
+        What these signals pass through. ``coef`` then belongs to the signals of the last of these layers.
     """
 
     estimator: str
@@ -97,6 +102,8 @@ class Description:
     waves: Waves | None
     privacy: PrivacySpent
     adjustments: tuple[Adjustment, ...] = ()
+    inputs: Inputs | None = None
+    hidden: tuple[HiddenLayer, ...] = ()
 
     def require_no_waves(self, form: str) -> None:
         """Raise ValueError for a model of waves, which a form does not have."""

@@ -17,8 +17,9 @@ from ..data.fields import Field
 from ..data.waves import TABLE_BITS, Waves
 from .description import Adjustment, Calibration, Description, Threshold
 from .field_terms import names_of_values
+from .hidden_layers import ONE, REACH, HiddenLayer, Inputs
 
-FORMAT, VERSION = "dpsk-model", 1
+FORMAT, VERSION, VERSION_OF_NETWORKS = "dpsk-model", 1, 2
 
 
 def json_of(description: Description, *, indent: int | None = None) -> str:
@@ -32,7 +33,7 @@ def _document(of: Description) -> dict[str, Any]:
         of.require_no_waves("to_json()")
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if of.inputs is None else VERSION_OF_NETWORKS,
         "estimator": of.estimator,
         "label_type": of.label_type,
         "classes": of.classes.tolist(),
@@ -43,6 +44,8 @@ def _document(of: Description) -> dict[str, Any]:
         "origin": None if raw else of.origin.tolist(),
         "data_norm": None if of.data_norm is None else float(of.data_norm),
         "coef": None if raw else of.coef.tolist(),
+        "inputs": None if of.inputs is None else _inputs(of.inputs),
+        "hidden": [_hidden(layer) for layer in of.hidden],
         "waves": None if of.waves is None else _waves(of.waves),
         "fields": _fields(of) if raw else None,
         "constant": of.constant.tolist(),
@@ -60,6 +63,23 @@ def _waves(of: Waves) -> dict[str, Any]:
     ends = (of.columns.low, of.columns.high, of.columns.origin, of.columns.width)
     columns = zip(of.at.tolist(), *(part.tolist() for part in ends), of.centre.astype(int).tolist(), strict=True)
     return {"columns": [list(column) for column in columns], "turns": of.turns.T.tolist(), "parts": 2**TABLE_BITS}
+
+
+def _inputs(of: Inputs) -> dict[str, Any]:
+    """Return how a row becomes the signals that a network takes."""
+    columns = {"width": of.width.tolist(), "steps": of.steps.tolist(), "centre": of.centre.tolist()}
+    return {**columns, "factor": of.factor, "one": ONE, "reach": REACH}
+
+
+def _hidden(layer: HiddenLayer) -> dict[str, Any]:
+    return {
+        "places": None if layer.places is None else layer.places.tolist(),
+        "weights": layer.weights.T.tolist(),
+        "bias": layer.bias.tolist(),
+        "rivals": None if layer.rivals is None else layer.rivals.tolist(),
+        "activation": layer.activation,
+        "ends": list(layer.ends),
+    }
 
 
 def _calibration(of: Calibration) -> dict[str, Any]:

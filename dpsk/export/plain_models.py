@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..calibration import BOUND, Curve, Temperature
 from ..mechanisms.samplers import Floats
 from .description import Calibration, Description, described, unwrapped
+from .plain_networks import hidden_steps
 from .plain_parts import added_in_order, chain, classifier, clipped, entrance, function, hats, minus, products
 from .plain_tables import columns_of
 
@@ -61,6 +62,8 @@ def _of_weights(of: Description) -> Any:
         return finished(replace(of, constant=constant), {"columns": table}, coef)
     steps: dict[str, Any] = {"clip": entrance(of.low, of.high, of.names)}
     coef = of.coef
+    if of.inputs is not None:
+        return finished(of, steps | hidden_steps(of), coef)
     if of.origin.any():
         steps["origin"] = minus(of.origin)
     if of.data_norm is not None:
@@ -80,7 +83,8 @@ def _shrunk(data_norm: float) -> dict[str, Any]:
 
 def finished(of: Description, steps: dict[str, Any], coef: Floats) -> Any:
     """Return a pipeline of steps, and the classifier that follows."""
-    steps["in_order"] = added_in_order()
+    if of.inputs is None:  # the sums of networks are exact in any order
+        steps["in_order"] = added_in_order()
     if of.calibration is None:
         steps["classifier"] = classifier(of.classes, coef, of.constant, of.probabilities)
         return chain(**steps)

@@ -45,9 +45,9 @@ def minus(origin: Floats, width: Floats | None = None) -> Any:
     return step
 
 
-def products(weights: Floats) -> Any:
-    """Return a step whose columns are the products of a row with each of these rows of weights."""
-    step = TruncatedSVD(n_components=len(weights))
+def products(weights: Any) -> Any:
+    """Return a step whose columns are the products of a row with each of these rows of weights, dense or sparse."""
+    step = TruncatedSVD(n_components=weights.shape[0])
     step.components_, step.n_features_in_ = weights, weights.shape[1]
     return step
 
