@@ -7,33 +7,47 @@ network rounds has the same scores, bit for bit.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
+from ..data import RowMap
+from ..data.grid import UNIT_BITS
 from ..mechanisms.samplers import Floats, Integers
-
-ONE = 2.0**16
-"""The signal that is 1."""
-
-REACH = 2.0**22
-"""The largest signal: what lies beyond +-64 counts as that."""
+from ..networks import Convolution, Dense, Layer, MaxPooling, Network
+from ..networks.signals import ONE, REACH
 
 _ENDS = {"relu": (0.0, REACH), "tanh": (-ONE, ONE), "hard-tanh": (-ONE, ONE), "identity": (-REACH, REACH)}
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
+class ColumnInputs:
     """How the entries of a row, clipped and with the origin taken off, become signals.
 
-    Entry x of column j is counted in units: ``rint(x / width[j] * steps[j]) - centre[j]``. Its signal is
-    ``rint(units * factor)``, clipped to +-REACH; ``factor`` is a power of two.
+    Entry x of column j is counted in steps: ``trunc(x / width[j] * steps[j]) - centre[j]``. Its signal is
+    ``rint(factor * steps)``, clipped to +-REACH; ``factor`` is a power of two.
     """
 
     width: Floats
     steps: Floats
     centre: Floats
     factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class RowInputs:
+    """The same where neither bounds nor ranges tell how large entries are: each row has a step of its own.
+
+    It is 2^-18 of the smallest power of two that is no smaller than any of its entries, and than 1. Entries become
+    multiples of it, ``trunc(x / step)``, after rows longer than the norm, if there is one, were scaled down to it.
+    """
+
+
+Inputs: TypeAlias = ColumnInputs | RowInputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,3 +83,52 @@ class HiddenLayer:
     def ends(self) -> tuple[float, float]:
         """What the activation clips to. In between it is the identity, but for "tanh"."""
         return _ENDS[self.activation]
+
+
+def inputs_of(how: RowMap) -> Inputs:
+    """Return how rows become signals."""
+    if how.grid is None:
+        return RowInputs()
+    return ColumnInputs(how.grid.columns.width, how.grid.steps, how.grid.offset, how.grid.scale * ONE * 2.0**-UNIT_BITS)
+
+
+def hidden_of(network: Network, weights: Floats) -> Iterator[HiddenLayer]:
+    """Yield the hidden layers of a network with these weights; raise ValueError for a layer that no form has."""
+    for stage, W in zip(network.stages[:-1], network.split(weights)[:-1], strict=True):
+        rivals = None
+        for layer in stage.behind:
+            nearest = _rivals(layer)
+            rivals = nearest if rivals is None else rivals[nearest].reshape(len(nearest), -1)
+        yield HiddenLayer(W[:-1], W[-1] * ONE, network.activation, _places(stage.layer), rivals)
+
+
+def _places(layer: Layer) -> Integers | None:
+    """Return which inputs are seen at each place of a layer, in the order of its weights; None: all at once."""
+    if type(layer) is Dense:
+        return None
+    if type(layer) is not Convolution:
+        raise ValueError(_unknown(layer))
+    windows = sliding_window_view(_numbered(layer.inputs), (layer.size, layer.size), axis=(0, 1))
+    places: Integers = windows.transpose(0, 1, 3, 4, 2).reshape(-1, layer.fan_in)
+    return places
+
+
+def _rivals(layer: Layer) -> Integers:
+    """Return which of the values before pooling compete for each value behind it."""
+    if type(layer) is not MaxPooling:
+        raise ValueError(_unknown(layer))
+    k, (height, width, channels) = layer.size, layer.outputs
+    blocks = _numbered(layer.inputs)[: height * k, : width * k].reshape(height, k, width, k, channels)
+    rivals: Integers = blocks.transpose(0, 2, 4, 1, 3).reshape(-1, k * k)
+    return rivals
+
+
+def _numbered(shape: tuple[int, ...]) -> Any:
+    return np.arange(math.prod(shape)).reshape(shape)
+
+
+def _unknown(layer: Layer) -> str:
+    return (
+        f"the network has a layer of the kind {type(layer).__name__}, which exported forms do not have: take the model "
+        "away as a pickle or with skops"
+    )

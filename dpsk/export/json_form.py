@@ -15,9 +15,10 @@ from ..data import Categories, Date, Number, Text
 from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
 from ..data.fields import Field
 from ..data.waves import TABLE_BITS, Waves
+from ..networks.signals import ONE, REACH
 from .description import Adjustment, Calibration, Description, Threshold
 from .field_terms import names_of_values
-from .hidden_layers import ONE, REACH, HiddenLayer, Inputs
+from .hidden_layers import ColumnInputs, HiddenLayer, Inputs
 
 FORMAT, VERSION, VERSION_OF_NETWORKS = "dpsk-model", 1, 2
 
@@ -28,8 +29,8 @@ def json_of(description: Description, *, indent: int | None = None) -> str:
 
 
 def _document(of: Description) -> dict[str, Any]:
-    raw = of.features is not None
-    if raw:
+    without_columns = of.features is not None and of.inputs is None
+    if of.features is not None:
         of.require_no_waves("to_json()")
     return {
         "format": FORMAT,
@@ -39,15 +40,15 @@ def _document(of: Description) -> dict[str, Any]:
         "classes": of.classes.tolist(),
         "n_columns": of.n_features,
         "columns": None if of.names is None else list(of.names),
-        "low": None if raw else of.low.tolist(),
-        "high": None if raw else of.high.tolist(),
-        "origin": None if raw else of.origin.tolist(),
+        "low": None if without_columns else of.low.tolist(),
+        "high": None if without_columns else of.high.tolist(),
+        "origin": None if without_columns else of.origin.tolist(),
         "data_norm": None if of.data_norm is None else float(of.data_norm),
-        "coef": None if raw else of.coef.tolist(),
+        "coef": None if without_columns else of.coef.tolist(),
         "inputs": None if of.inputs is None else _inputs(of.inputs),
         "hidden": [_hidden(layer) for layer in of.hidden],
         "waves": None if of.waves is None else _waves(of.waves),
-        "fields": _fields(of) if raw else None,
+        "fields": None if of.features is None else _fields(of),
         "constant": of.constant.tolist(),
         "calibration": None if of.calibration is None else _calibration(of.calibration),
         "probabilities": of.probabilities,
@@ -67,8 +68,10 @@ def _waves(of: Waves) -> dict[str, Any]:
 
 def _inputs(of: Inputs) -> dict[str, Any]:
     """Return how a row becomes the signals that a network takes."""
-    columns = {"width": of.width.tolist(), "steps": of.steps.tolist(), "centre": of.centre.tolist()}
-    return {**columns, "factor": of.factor, "one": ONE, "reach": REACH}
+    columns: dict[str, Any] = dict.fromkeys(("width", "steps", "centre", "factor"))
+    if isinstance(of, ColumnInputs):
+        columns = {name: getattr(of, name).tolist() for name in ("width", "steps", "centre")} | {"factor": of.factor}
+    return {**columns, "one": ONE, "reach": REACH}
 
 
 def _hidden(layer: HiddenLayer) -> dict[str, Any]:
@@ -96,13 +99,16 @@ def _adjustment(step: Adjustment) -> dict[str, Any]:
 
 
 def _fields(of: Description) -> list[dict[str, Any]]:
-    """Return the fields of a raw table: what is read from which column, and what it adds to the scores."""
+    """Return the fields of a raw table: what is read from which column, and what it adds to the scores.
+
+    Of a network the features of a field are its columns, so their positions take the place of weights.
+    """
     features: Any = of.features
     found = []
     for part, start, end in zip(features.parts, features.starts[:-1], features.starts[1:], strict=True):
         field = features.schema.fields[part.at]
         kind = features.schema.kinds[field.column]
-        weights = of.coef[:, start:end].T.tolist()
+        weights = list(range(start, end)) if of.inputs is not None else of.coef[:, start:end].T.tolist()
         found.append(
             {"field": field.name, "column": field.column, **_reading(kind, field), **_weights(part, kind, weights)}
         )
@@ -121,7 +127,7 @@ def _reading(kind: Any, field: Field) -> dict[str, Any]:
     raise ValueError(f"column {field.name!r} is of the kind {type(kind).__name__}, which the JSON format does not have")
 
 
-def _weights(part: FieldFeatures, kind: Any, weights: list[list[float]]) -> dict[str, Any]:
+def _weights(part: FieldFeatures, kind: Any, weights: list[Any]) -> dict[str, Any]:
     if isinstance(part, QuantityFeatures):
         ends = {"low": part.low, "high": part.high, "centre": part.centre, "width": part.width}
         left = iter(weights)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,18 @@ _LARGEST, _LEAST = 36.0, 2.0**-52  # log-odds that are told apart, and probabili
 
 def scores(graph: Graph, of: Description, inputs: list[str]) -> str:
     """Return the scores of rows: of a matrix of numbers, or of one column for each column of a raw table."""
-    if of.features is not None:
+    if of.inputs is None and of.features is not None:
         return _scores_of_table(graph, of, inputs)
-    x = graph.clipped(graph.add("Cast", inputs[0], to=DOUBLE), of.low, of.high)
-    x = graph.add("Sub", x, of.origin)
+    if of.features is None:
+        x = graph.add("Cast", inputs[0], to=DOUBLE)
+    else:  # the features of a network are the scores of models with a weight of 1 each
+        n = len(of.low)
+        x = _scores_of_table(graph, replace(of, coef=np.eye(n), constant=np.zeros(n)), inputs)
+    x = graph.clipped(x, of.low, of.high)
     if of.inputs is not None:
-        x = passed_on(graph, of.hidden, signals(graph, of.inputs, x))
+        x = passed_on(graph, of.hidden, signals(graph, of, x))
+        return graph.add("Add", graph.add("MatMul", x, np.ascontiguousarray(of.coef.T)), of.constant)
+    x = graph.add("Sub", x, of.origin)
     sums = graph.add("MatMul", x, np.ascontiguousarray(of.coef.T))
     if of.data_norm is not None:
         norm = graph.add("Sqrt", graph.reduced("ReduceSum", graph.add("Mul", x, x)))

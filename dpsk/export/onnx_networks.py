@@ -5,17 +5,43 @@ A convolution is a product of gathered inputs: runtimes convolve in single preci
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from .hidden_layers import ONE, REACH, HiddenLayer, Inputs
-from .onnx_nodes import Graph
+from ..data.grid import LARGEST_ENTRY, UNIT_BITS
+from ..networks.signals import ONE, REACH
+from .description import Description
+from .hidden_layers import ColumnInputs, HiddenLayer
+from .onnx_nodes import INT64, Graph
 
 
-def signals(graph: Graph, of: Inputs, x: str) -> str:
-    """Return the signals of entries that are clipped, with the origin taken off."""
-    units = graph.add("Round", graph.add("Mul", graph.add("Div", x, of.width), of.steps))
-    times = graph.add("Mul", graph.add("Sub", units, of.centre), of.factor)
+def signals(graph: Graph, of: Description, x: str) -> str:
+    """Return the signals of clipped columns."""
+    if isinstance(of.inputs, ColumnInputs):
+        placed = graph.add("Div", graph.add("Sub", x, of.origin), of.inputs.width)
+        steps = graph.whole(graph.add("Mul", placed, of.inputs.steps))
+        times = graph.add("Mul", graph.add("Sub", steps, of.inputs.centre), of.inputs.factor)
+    else:
+        x = x if of.data_norm is None else _shrunk(graph, x, of.data_norm)
+        power = _power_above(graph, x)
+        units = graph.whole(graph.add("Mul", graph.add("Div", x, power), 2.0**UNIT_BITS))
+        times = graph.add("Mul", graph.add("Mul", units, ONE * 2.0**-UNIT_BITS), power)
     return graph.clipped(graph.add("Round", times), -REACH, REACH)
+
+
+def _shrunk(graph: Graph, x: str, data_norm: float) -> str:
+    """Return rows, longer ones scaled down to the norm."""
+    norm = graph.add("Sqrt", graph.reduced("ReduceSum", graph.add("Mul", x, x)))
+    return graph.add("Mul", x, graph.add("Div", data_norm, graph.add("Max", norm, data_norm)))
+
+
+def _power_above(graph: Graph, x: str) -> str:
+    """Return the smallest power of two for each row that is no smaller than any entry, and than 1."""
+    powers = 2.0 ** np.arange(math.log2(LARGEST_ENTRY) + 1)
+    below = graph.add("Less", powers[None, :-1], graph.reduced("ReduceMax", graph.add("Abs", x)))
+    at = graph.add("Reshape", graph.reduced("ReduceSum", graph.add("Cast", below, to=INT64)), np.array([-1]))
+    return graph.add("Gather", powers[:, None], at)
 
 
 def passed_on(graph: Graph, layers: tuple[HiddenLayer, ...], x: str) -> str:

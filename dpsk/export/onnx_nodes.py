@@ -45,6 +45,10 @@ class Graph:
         """Clip columns to their ends."""
         return self.add("Min", self.add("Max", x, np.asarray(low, float)), np.asarray(high, float))
 
+    def whole(self, x: str) -> str:
+        """Return numbers below 2^53 without their fractions."""
+        return self.add("Cast", self.add("Cast", x, to=INT64), to=DOUBLE)
+
     def linear(self, x: str, points: Floats, values: Floats) -> str:
         """Return what is linear between points, and beyond the last ones as before; x has one column.
 

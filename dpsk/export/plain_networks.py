@@ -9,38 +9,83 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.pipeline import FeatureUnion
+from sklearn.preprocessing import Normalizer
 
+from ..data.grid import UNIT_BITS
 from ..mechanisms.samplers import Floats
+from ..networks.signals import ONE, REACH
 from .description import Description
-from .hidden_layers import ONE, REACH, HiddenLayer, Inputs
-from .plain_parts import chain, clipped, function, minus, products
+from .hidden_layers import ColumnInputs, HiddenLayer
+from .plain_parts import chain, clipped, function, minus, products, shrunk
+
+_TINY = 2.0**-600
+"""Beside a reciprocal of what entries are divided by, at least 2^-500, so many of them are small."""
+
+_ROUNDED: dict[str, Any] = {"rounded": function(np.rint), "ends": clipped(-REACH, REACH)}
 
 _MOST_PRODUCTS = 2**24
 """Of the convolution of one row: as a sparse matrix they take 200 megabytes."""
 
 
 def hidden_steps(of: Description) -> dict[str, Any]:
-    """Return the steps from clipped rows to what the last layer of a network sees."""
-    steps = _signals(of.origin, of.inputs) if of.inputs is not None else {}
-    n_inputs = len(of.origin)
+    """Return the steps from clipped columns to what the last layer of a network sees."""
+    n_inputs = len(of.low)
+    if isinstance(of.inputs, ColumnInputs):
+        steps = _signals(of.origin, of.inputs)
+    else:
+        steps = _signals_of_rows(n_inputs, of.data_norm)
     for k, layer in enumerate(of.hidden, 1):
         steps[f"layer_{k}"] = _layer(of, layer, n_inputs)
         n_inputs = layer.n_outputs
     return steps
 
 
-def _signals(origin: Floats, inputs: Inputs) -> dict[str, Any]:
+def _signals(origin: Floats, inputs: ColumnInputs) -> dict[str, Any]:
     """Return the steps that turn clipped entries into signals, rounded as often as the network rounds."""
-    times = sp.dia_array((inputs.steps[None], [0]), shape=(len(origin), len(origin))).tocsr()
     return {
         "placed": minus(origin, inputs.width),
-        "units": chain(times=products(times), rounded=function(np.rint)),
-        "signals": chain(
-            times=minus(inputs.centre, np.full(len(origin), 1 / inputs.factor)),
-            rounded=function(np.rint),
-            ends=clipped(-REACH, REACH),
-        ),
+        "steps": chain(times=products(_diagonal(inputs.steps)), whole=function(np.trunc)),
+        "signals": chain(times=minus(inputs.centre, np.full(len(origin), 1 / inputs.factor)), **_ROUNDED),
     }
+
+
+def _signals_of_rows(n: int, data_norm: float | None) -> dict[str, Any]:
+    """Return the same where each row has a grid of its own.
+
+    scikit-learn divides each row by its largest entry. So rows are divided by a power of two, which is one more column,
+    and later by its reciprocal, beside which entries are made tiny.
+    """
+    power = chain(
+        sizes=function(np.abs),
+        largest=function(np.max, axis=1, keepdims=True),
+        least=clipped(1.0, np.inf),
+        octave=function(np.log2),
+        above=function(np.ceil),
+        power=function(np.exp2),
+    )
+    units = chain(
+        both=FeatureUnion([("row", "passthrough"), ("power", power)]),
+        divided=Normalizer("max"),
+        times=products(_diagonal(np.full(n, 2.0**UNIT_BITS), n + 1)),
+        whole=function(np.trunc),
+        tiny=products(_diagonal(np.full(n, _TINY))),
+    )
+    reciprocal = chain(power=power, reciprocal=function(np.reciprocal))
+    steps: dict[str, Any] = {}
+    if data_norm is not None:
+        steps |= {**shrunk(data_norm), "norm_again": products(_diagonal(np.full(n, data_norm), n + 1))}
+    return steps | {
+        "steps": FeatureUnion([("units", units), ("reciprocal", reciprocal)]),
+        "times": Normalizer("max"),
+        "signals": chain(times=products(_diagonal(np.full(n, ONE * 2.0**-UNIT_BITS / _TINY), n + 1)), **_ROUNDED),
+    }
+
+
+def _diagonal(factors: Floats, n_columns: int | None = None) -> Any:
+    """Return a sparse matrix that multiplies columns, and drops those beyond."""
+    n = len(factors)
+    return sp.csr_array((factors, np.arange(n), np.arange(n + 1)), (n, n if n_columns is None else n_columns))
 
 
 def _layer(of: Description, layer: HiddenLayer, n_inputs: int) -> Any:

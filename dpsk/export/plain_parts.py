@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, SplineTransformer, StandardScaler
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, SplineTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from ..mechanisms.samplers import Floats
@@ -50,6 +50,15 @@ def products(weights: Any) -> Any:
     step = TruncatedSVD(n_components=weights.shape[0])
     step.components_, step.n_features_in_ = weights, weights.shape[1]
     return step
+
+
+def shrunk(data_norm: float) -> dict[str, Any]:
+    """Return steps that divide rows by their norm, or by ``data_norm`` where they are shorter.
+
+    The divisor becomes one more column. It is the largest of its row, so it is what rows are divided by.
+    """
+    norm = chain(norm=function(np.linalg.norm, axis=1, keepdims=True), least=clipped(data_norm, np.inf))
+    return {"norm": FeatureUnion([("row", "passthrough"), ("divisor", norm)]), "shrink": Normalizer("max")}
 
 
 def added_in_order() -> Any:
