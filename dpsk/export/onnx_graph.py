@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..calibration import Curve
 from ..data.features import QuantityFeatures
+from ..mechanisms.samplers import Floats
 from .description import Calibration, Description, Threshold
 from .field_terms import CategoryTerms, NumberTerms
 from .onnx_networks import passed_on, signals
@@ -20,17 +21,11 @@ _LARGEST, _LEAST = 36.0, 2.0**-52  # log-odds that are told apart, and probabili
 
 def scores(graph: Graph, of: Description, inputs: list[str]) -> str:
     """Return the scores of rows: of a matrix of numbers, or of one column for each column of a raw table."""
-    if of.inputs is None and of.features is not None:
-        return _scores_of_table(graph, of, inputs)
-    if of.features is None:
-        x = graph.add("Cast", inputs[0], to=DOUBLE)
-    else:  # the features of a network are the scores of models with a weight of 1 each
-        n = len(of.low)
-        x = _scores_of_table(graph, replace(of, coef=np.eye(n), constant=np.zeros(n)), inputs)
-    x = graph.clipped(x, of.low, of.high)
     if of.inputs is not None:
-        x = passed_on(graph, of.hidden, signals(graph, of, x))
-        return graph.add("Add", graph.add("MatMul", x, np.ascontiguousarray(of.coef.T)), of.constant)
+        return _scores_of_network(graph, of, inputs)
+    if of.features is not None:
+        return _scores_of_table(graph, of, inputs)
+    x = graph.clipped(graph.add("Cast", inputs[0], to=DOUBLE), of.low, of.high)
     x = graph.add("Sub", x, of.origin)
     sums = graph.add("MatMul", x, np.ascontiguousarray(of.coef.T))
     if of.data_norm is not None:
@@ -39,20 +34,34 @@ def scores(graph: Graph, of: Description, inputs: list[str]) -> str:
     return graph.add("Add", sums, of.constant)
 
 
+def _scores_of_network(graph: Graph, of: Description, inputs: list[str]) -> str:
+    if of.features is None:
+        x = graph.add("Cast", inputs[0], to=DOUBLE)
+    else:  # a feature is the score of a model in which nothing else has a weight
+        x = graph.add("Concat", *_terms(graph, of, inputs, lambda start, end: np.eye(end - start)), axis=1)
+    x = passed_on(graph, of.hidden, signals(graph, of, graph.clipped(x, of.low, of.high)))
+    return graph.add("Add", graph.add("MatMul", x, np.ascontiguousarray(of.coef.T)), of.constant)
+
+
 def _scores_of_table(graph: Graph, of: Description, inputs: list[str]) -> str:
+    total = ""
+    for term in _terms(graph, of, inputs, lambda start, end: of.coef[:, start:end]):
+        total = graph.add("Add", total, term) if total else term
+    return graph.add("Add", total, of.constant)
+
+
+def _terms(graph: Graph, of: Description, inputs: list[str], weights: Callable[[int, int], Floats]) -> Iterator[str]:
+    """Yield what each field of a raw table adds to scores under the weights of its features, from one to another."""
     features: Any = of.features
     read = [column for column, kind in enumerate(features.schema.kinds) if kind is not None]
     by_column = dict(zip(read, inputs, strict=True))
-    total = ""
     for part, start, end in zip(features.parts, features.starts[:-1], features.starts[1:], strict=True):
         column = features.schema.fields[part.at].column
-        own, x = of.coef[:, start:end], by_column[column]
+        own, x = weights(start, end), by_column[column]
         if isinstance(part, QuantityFeatures):
-            term = _of_number(graph, NumberTerms.of(part, own), x)
+            yield _of_number(graph, NumberTerms.of(part, own), x)
         else:
-            term = _of_category(graph, CategoryTerms.of(part, features.schema.kinds[column], own), x)
-        total = graph.add("Add", total, term) if total else term
-    return graph.add("Add", total, of.constant)
+            yield _of_category(graph, CategoryTerms.of(part, features.schema.kinds[column], own), x)
 
 
 def _of_number(graph: Graph, terms: NumberTerms, x: str) -> str:
