@@ -9,6 +9,7 @@ from .estimators import (
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPSecondOrderClassifier,
     DPSGDClassifier,
     DPTabularClassifier,
@@ -44,8 +45,8 @@ from .testing import check_twins
 __all__ = [
     "DPAGDSVC", "TRUSTED_TYPES", "AuditDisplay", "AuditResult", "BudgetExhausted", "Categories", "Chunks",
     "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
-    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Date",
-    "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
+    "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier",
+    "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC",
     "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
     "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",

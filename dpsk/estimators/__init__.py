@@ -9,6 +9,9 @@ from .effects_display import EffectsDisplay
 from .exported import Exported, register_onnx
 from .gradient_descent_classifier import DPGradientDescentClassifier
 from .line_search_classifier import DPLineSearchClassifier
+from .linear_classifier import LinearClassifier
+from .mlp_classifier import DPMLPClassifier
+from .network_classifier import NetworkClassifier
 from .numeric_classifier import NumericClassifier
 from .objective_perturbation_classifier import ObjectivePerturbationClassifier
 from .output_perturbation_classifiers import OutputPerturbationLogisticRegression, OutputPerturbationSVC
@@ -22,9 +25,9 @@ from .tabular_encoder import TabularEncoder
 
 __all__ = [
     "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
-    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Effect",
-    "Effects", "EffectsDisplay", "Exported", "LossNamed", "NumericClassifier", "ObjectivePerturbationClassifier",
-    "OutputPerturbationLogisticRegression",
+    "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier",
+    "Effect", "Effects", "EffectsDisplay", "Exported", "LinearClassifier", "LossNamed", "NetworkClassifier",
+    "NumericClassifier", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",
     "OutputPerturbationSVC", "Plan", "PrivateClassifier", "Probabilities", "ProbabilitiesOfLogLoss",
     "SampledClassifier", "TabularEncoder", "WithExactModel", "WithRho", "budget_of", "l2_of", "plan_of",
     "register_onnx", "with_parameters_of",

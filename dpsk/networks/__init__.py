@@ -4,5 +4,9 @@ from .activations import ACTIVATIONS, Activation
 from .dense import Dense
 from .layer import Layer, RowGradients, Unweighted, Weighted
 from .network import Network
+from .trained import TrainedNetwork
 
-__all__ = ["ACTIVATIONS", "Activation", "Dense", "Layer", "Network", "RowGradients", "Unweighted", "Weighted"]
+__all__ = [
+    "ACTIVATIONS", "Activation", "Dense", "Layer", "Network", "RowGradients", "TrainedNetwork", "Unweighted",
+    "Weighted",
+]  # fmt: skip
