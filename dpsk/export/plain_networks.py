@@ -12,15 +12,12 @@ import scipy.sparse as sp
 from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import Normalizer
 
-from ..data.grid import UNIT_BITS
+from ..data.grid import LARGEST_ENTRY, UNIT_BITS
 from ..mechanisms.samplers import Floats
 from ..networks.signals import ONE, REACH
 from .description import Description
 from .hidden_layers import ColumnInputs, HiddenLayer
 from .plain_parts import chain, clipped, function, minus, products, shrunk
-
-_TINY = 2.0**-600
-"""Beside a reciprocal of what entries are divided by, at least 2^-500, so many of them are small."""
 
 _ROUNDED: dict[str, Any] = {"rounded": function(np.rint), "ends": clipped(-REACH, REACH)}
 
@@ -54,7 +51,7 @@ def _signals_of_rows(n: int, data_norm: float | None) -> dict[str, Any]:
     """Return the same where each row has a grid of its own.
 
     scikit-learn divides each row by its largest entry. So rows are divided by a power of two, which is one more column,
-    and later by its reciprocal, beside which entries are made tiny.
+    and later by its reciprocal, which is made large for that.
     """
     power = chain(
         sizes=function(np.abs),
@@ -69,16 +66,16 @@ def _signals_of_rows(n: int, data_norm: float | None) -> dict[str, Any]:
         divided=Normalizer("max"),
         times=products(_diagonal(np.full(n, 2.0**UNIT_BITS), n + 1)),
         whole=function(np.trunc),
-        tiny=products(_diagonal(np.full(n, _TINY))),
+        small=products(_diagonal(np.full(n, 2.0**-UNIT_BITS))),
     )
-    reciprocal = chain(power=power, reciprocal=function(np.reciprocal))
+    reciprocal = chain(power=power, reciprocal=function(np.reciprocal), large=products(np.full((1, 1), LARGEST_ENTRY)))
     steps: dict[str, Any] = {}
     if data_norm is not None:
         steps |= {**shrunk(data_norm), "norm_again": products(_diagonal(np.full(n, data_norm), n + 1))}
     return steps | {
         "steps": FeatureUnion([("units", units), ("reciprocal", reciprocal)]),
         "times": Normalizer("max"),
-        "signals": chain(times=products(_diagonal(np.full(n, ONE * 2.0**-UNIT_BITS / _TINY), n + 1)), **_ROUNDED),
+        "signals": chain(times=products(_diagonal(np.full(n, ONE * LARGEST_ENTRY), n + 1)), **_ROUNDED),
     }
 
 
