@@ -5,6 +5,7 @@ from .data import Categories, Chunks, Date, Number, Text
 from .estimators import (
     DPAGDSVC,
     DPAGDLogisticRegression,
+    DPConvolutionalClassifier,
     DPGradientDescentClassifier,
     DPLinearSVC,
     DPLineSearchClassifier,
@@ -44,7 +45,7 @@ from .testing import check_twins
 
 __all__ = [
     "DPAGDSVC", "TRUSTED_TYPES", "AuditDisplay", "AuditResult", "BudgetExhausted", "Categories", "Chunks",
-    "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
+    "DPAGDLogisticRegression", "DPConvolutionalClassifier", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
     "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier",
     "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC",

@@ -3,6 +3,7 @@
 from .adaptive_gradient_classifiers import DPAGDSVC, DPAGDLogisticRegression
 from .budgets import WithExactModel, WithRho, budget_of
 from .classifier import PrivateClassifier
+from .convolutional_classifier import DPConvolutionalClassifier
 from .default_classifiers import DPLinearSVC, DPLogisticRegression
 from .effects import Effect, Effects
 from .effects_display import EffectsDisplay
@@ -24,7 +25,8 @@ from .tabular_classifier import DPTabularClassifier
 from .tabular_encoder import TabularEncoder
 
 __all__ = [
-    "DPAGDSVC", "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
+    "DPAGDSVC", "DPAGDLogisticRegression", "DPConvolutionalClassifier", "DPGradientDescentClassifier",
+    "DPLineSearchClassifier", "DPLinearSVC",
     "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier",
     "Effect", "Effects", "EffectsDisplay", "Exported", "LinearClassifier", "LossNamed", "NetworkClassifier",
     "NumericClassifier", "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression",

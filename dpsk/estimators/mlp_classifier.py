@@ -1,6 +1,5 @@
 """Multilayer perceptrons as a scikit-learn classifier, for tables of numbers and for raw tables."""
 
-from numbers import Integral
 from typing import Any
 
 from ..data import Facts, Unknown, require_columns
@@ -9,7 +8,7 @@ from ..encodings.tabular import TabularEncoding, currency_for
 from ..objectives import Perceptron
 from ..requirements import checked
 from .network_classifier import NetworkClassifier
-from .network_rules import require_sizes
+from .network_rules import require_sizes, sizes_of
 
 
 class DPMLPClassifier(NetworkClassifier):
@@ -54,9 +53,7 @@ class DPMLPClassifier(NetworkClassifier):
     columns: Any = checked(None, require_columns)  # type: ignore[misc]
 
     def _network_for(self) -> Perceptron:
-        sizes = self.hidden_layer_sizes
-        sizes = (sizes,) if isinstance(sizes, Integral) else sizes
-        return Perceptron(tuple(int(size) for size in sizes), self.activation)
+        return Perceptron(sizes_of(self.hidden_layer_sizes), self.activation)
 
     def _encoding(self) -> Encoding:
         return super()._encoding() if self.columns is None else TabularEncoding()

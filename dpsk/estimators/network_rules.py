@@ -42,11 +42,16 @@ class Schedule:
         return cls(rate, int(steps), length, clip)
 
 
-def require_sizes(name: str, value: Any) -> None:
-    """Raise ValueError unless these are numbers of units, one for each hidden layer."""
+def sizes_of(value: Any) -> tuple[int, ...]:
+    """Return the sizes of layers as they were given: one number, or one for each."""
+    return (int(value),) if isinstance(value, Integral) else tuple(int(size) for size in value)
+
+
+def require_sizes(name: str, value: Any, *, fewest: int = 1) -> None:
+    """Raise ValueError unless these are sizes of at least so many layers."""
     sizes = [value] if isinstance(value, Integral) else value
-    if not isinstance(sizes, Sequence) or isinstance(sizes, str) or not sizes:
-        raise ValueError(f"{name}={value!r} must be a tuple of integers >= 1, one for each hidden layer: (100,)")
+    if not isinstance(sizes, Sequence) or isinstance(sizes, str) or len(sizes) < fewest:
+        raise ValueError(f"{name}={value!r} must be a tuple of integers >= 1, one for each layer, such as (100,)")
     for size in sizes:
         require_number(f"a number in {name}={value!r}", size, 1, kind=Integral)
 

@@ -115,22 +115,15 @@ class LineSearchSGD(SampledSolver):
         return None
 
     def step(
-        self,
-        batch: Batch,
-        objective: Objective,
-        w: Floats,
-        gradient: Floats,
-        noise: float,
-        bought: Mechanism,
-        far: float,
+        self, batch: Batch, objective: Objective, w: Floats, grad: Floats, noise: float, bought: Mechanism, far: float
     ) -> float:
         """Return how far to go against the gradient, at most so ``far``; ``noise`` is that in each of its entries."""
         steps: Floats = far * np.power(self.shrink, np.arange(self.candidates + 1))
-        square = float(np.square(gradient).sum())
+        square = float(np.square(grad).sum())
         if square == 0:
             return float(steps[-1])
-        hoped = self.sufficient * max(square - gradient.size * noise**2, 0.0)
-        along = Along(w, gradient, steps[:-1], hoped * steps[:-1])
+        hoped = self.sufficient * max(square - grad.size * noise**2, 0.0)
+        along = Along(w, grad, steps[:-1], hoped * steps[:-1])
         return float(steps[self.search.find(batch, objective, along, bought)])
 
     @property
