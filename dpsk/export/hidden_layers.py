@@ -18,9 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from ..data import RowMap
 from ..data.grid import UNIT_BITS
 from ..mechanisms.samplers import Floats, Integers
-from ..networks import Dense, Layer, Network
-from ..networks.convolution import Convolution
-from ..networks.pooling import MaxPooling
+from ..networks import Convolution, Dense, Layer, MaxPooling, Network
 from ..networks.signals import ONE, REACH
 
 _ENDS = {"relu": (0.0, REACH), "tanh": (-ONE, ONE), "hard-tanh": (-ONE, ONE), "identity": (-REACH, REACH)}
