@@ -5,8 +5,10 @@ import pytest
 from exported_models import (
     MODELS,
     TABLES,
+    convolutional,
     fitted,
     frame,
+    images,
     model_of,
     random_rows,
     random_table,
@@ -87,6 +89,10 @@ def test_a_model_of_raw_tables_comes_back_as_it_was(name):
     assert list(round_trip(model).effects_) == list(model.effects_)
 
 
+def test_a_convolutional_network_comes_back_as_it_was():
+    require_the_same(convolutional(), images()[0])
+
+
 def test_a_model_comes_back_with_its_ledger(tmp_path):
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     model = DPLogisticRegression(epsilon=1.0, ledger=ledger).fit(*rows())
@@ -107,6 +113,7 @@ def test_the_list_holds_what_files_need_and_nothing_else(tmp_path):
     """A missing class makes a file unreadable; one too many would be trusted for nothing."""
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     steps = [DPLogisticRegression(ledger=ledger), IndependentRows(model_of("exact")), tabular_of_all()]
+    steps.append(convolutional())
     steps.append(PrivatePipeline([("model", DPLogisticRegression())]))
     needed = set()
     for model in [*map(made, [*MODELS, *TABLES, *OTHERS, *OTHER_TABLES]), *steps]:
