@@ -23,7 +23,6 @@ from dpsk import (
     PrivateThreshold,
     Text,
 )
-from dpsk.estimators.classifier import PrivateClassifier
 from dpsk.estimators.network_classifier import NetworkClassifier
 
 N_COLUMNS = 5
@@ -146,7 +145,7 @@ def model_of(name):
 
 def base_of(model):
     """Return the model with weights."""
-    while not isinstance(model, PrivateClassifier):
+    while not hasattr(model, "coef_") and not hasattr(model, "coefs_"):
         model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.estimator
     return model
 

@@ -21,6 +21,9 @@ from ..mechanisms.samplers import Floats, Integers
 from ..networks import Convolution, Dense, Layer, MaxPooling, Network
 from ..networks.signals import ONE, REACH
 
+LEAST = 2.0**-20
+"""Where no entry of a row is larger, all of its signals are 0."""
+
 _ENDS = {"relu": (0.0, REACH), "tanh": (-ONE, ONE), "hard-tanh": (-ONE, ONE), "identity": (-REACH, REACH)}
 
 
@@ -42,8 +45,8 @@ class ColumnInputs:
 class RowInputs:
     """The same where neither bounds nor ranges tell how large entries are: each row has a step of its own.
 
-    It is 2^-18 of the smallest power of two that is no smaller than any of its entries, and than 1. Entries become
-    multiples of it, ``trunc(x / step)``, after rows longer than the norm, if there is one, were scaled down to it.
+    It is 2^-18 of the smallest power of two that is no smaller than any of its entries, and than ``LEAST``. Entries
+    become multiples of it, ``trunc(x / step)``. Rows longer than the norm, if there is one, were scaled down to it.
     """
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..data.grid import LARGEST_ENTRY, UNIT_BITS
 from ..networks.signals import ONE, REACH
 from .description import Description
-from .hidden_layers import ColumnInputs, HiddenLayer
+from .hidden_layers import LEAST, ColumnInputs, HiddenLayer
 from .onnx_nodes import INT64, Graph
 
 
@@ -37,8 +37,8 @@ def _shrunk(graph: Graph, x: str, data_norm: float) -> str:
 
 
 def _power_above(graph: Graph, x: str) -> str:
-    """Return the smallest power of two for each row that is no smaller than any entry, and than 1."""
-    powers = 2.0 ** np.arange(math.log2(LARGEST_ENTRY) + 1)
+    """Return the smallest power of two for each row that is no smaller than any entry, and than LEAST."""
+    powers = 2.0 ** np.arange(math.log2(LEAST), math.log2(LARGEST_ENTRY) + 1)
     below = graph.add("Less", powers[None, :-1], graph.reduced("ReduceMax", graph.add("Abs", x)))
     at = graph.add("Reshape", graph.reduced("ReduceSum", graph.add("Cast", below, to=INT64)), np.array([-1]))
     return graph.add("Gather", powers[:, None], at)

@@ -16,7 +16,7 @@ from ..data.grid import LARGEST_ENTRY, UNIT_BITS
 from ..mechanisms.samplers import Floats
 from ..networks.signals import ONE, REACH
 from .description import Description
-from .hidden_layers import ColumnInputs, HiddenLayer
+from .hidden_layers import LEAST, ColumnInputs, HiddenLayer
 from .plain_parts import chain, clipped, function, minus, products, shrunk
 
 _ROUNDED: dict[str, Any] = {"rounded": function(np.rint), "ends": clipped(-REACH, REACH)}
@@ -56,7 +56,7 @@ def _signals_of_rows(n: int, data_norm: float | None) -> dict[str, Any]:
     power = chain(
         sizes=function(np.abs),
         largest=function(np.max, axis=1, keepdims=True),
-        least=clipped(1.0, np.inf),
+        least=clipped(LEAST, np.inf),
         octave=function(np.log2),
         above=function(np.ceil),
         power=function(np.exp2),
