@@ -86,7 +86,8 @@ def test_a_model_comes_back_as_it_was(name):
 def test_a_model_of_raw_tables_comes_back_as_it_was(name):
     model = made(name)
     require_the_same(model, random_table(200))
-    assert list(round_trip(model).effects_) == list(model.effects_)
+    if hasattr(model, "effects_"):
+        assert list(round_trip(model).effects_) == list(model.effects_)
 
 
 def test_a_convolutional_network_comes_back_as_it_was():

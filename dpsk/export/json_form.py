@@ -29,7 +29,6 @@ def json_of(description: Description, *, indent: int | None = None) -> str:
 
 
 def _document(of: Description) -> dict[str, Any]:
-    without_columns = of.features is not None and of.inputs is None
     if of.features is not None:
         of.require_no_waves("to_json()")
     return {
@@ -40,11 +39,8 @@ def _document(of: Description) -> dict[str, Any]:
         "classes": of.classes.tolist(),
         "n_columns": of.n_features,
         "columns": None if of.names is None else list(of.names),
-        "low": None if without_columns else of.low.tolist(),
-        "high": None if without_columns else of.high.tolist(),
-        "origin": None if without_columns else of.origin.tolist(),
         "data_norm": None if of.data_norm is None else float(of.data_norm),
-        "coef": None if without_columns else of.coef.tolist(),
+        **_numbers_of_columns(of),
         "inputs": None if of.inputs is None else _inputs(of.inputs),
         "hidden": [_hidden(layer) for layer in of.hidden],
         "waves": None if of.waves is None else _waves(of.waves),
@@ -57,6 +53,14 @@ def _document(of: Description) -> dict[str, Any]:
         "statement": of.statement,
         "privacy": of.privacy.to_dict(),
     }
+
+
+def _numbers_of_columns(of: Description) -> dict[str, Any]:
+    """Return how columns are clipped, and their weights. A linear model of a raw table has both in its fields."""
+    names = ("low", "high", "origin", "coef")
+    if of.features is not None and of.inputs is None:
+        return dict.fromkeys(names)
+    return {name: getattr(of, name).tolist() for name in names}
 
 
 def _waves(of: Waves) -> dict[str, Any]:
