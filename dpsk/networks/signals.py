@@ -26,7 +26,7 @@ SLOPE_STEP = 2.0**-18
 SLOPE_REACH = 2.0**SLOPE_BITS
 """The largest slope in steps: 16."""
 
-MOST_BLOCK_ROWS = 2 ** (53 - SIGNAL_BITS - SLOPE_BITS)
+MOST_BLOCK_ROWS: int = 2 ** (53 - SIGNAL_BITS - SLOPE_BITS)
 """How many rows a layer may add up at a time: products of a signal and a slope take 44 bits."""
 
 LARGEST_SCORE = 2.0**100
