@@ -13,7 +13,7 @@ from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..networks import ACTIVATIONS, Network
-from ..networks.signals import SIGNAL_STEP
+from ..networks.signals import LARGEST_SCORE, SIGNAL_STEP
 from ..privacy.neighbours import Adjacency
 from .at_points import AtPoints, Gains
 
@@ -34,8 +34,8 @@ class NetworkLine:
             raise ValueError("multiples must be a non-empty sequence of finite numbers below 2**60")
         self.network, self._first = network, network.stages[0]
         layer, place = self._first.layer, self._first.place
-        (self._start, *_), (self._step, *_) = network.split(network.on_grid(start)), network.split(np.array(step))
-        self._step = layer.on_grid(self._step)
+        start, step = (np.asarray(w, dtype=np.float64) for w in (start, step))
+        self._start, self._step = (layer.on_grid(network.split(w)[0]) for w in (start, step))
         later = network.layers[1 + len(self._first.behind) :]
         self._later = Network(later, network.activation) if later else None
         self._weights = [
@@ -61,6 +61,7 @@ class NetworkLine:
                 values, _ = other.forward(values)
             if self._later is None:
                 values *= SIGNAL_STEP
+                np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)
                 yield values[:, 0] if self.network.n_outputs == 1 else values
             else:
                 yield self._later.scores(ACTIVATIONS[self.network.activation].activate(values), weights)
