@@ -55,6 +55,7 @@ from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
+from dpsk.networks import Convolution, Dense, MaxPooling, Network
 from dpsk.objectives import Linear, LinearObjective
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import (
@@ -75,6 +76,8 @@ from dpsk.privacy.discovery import Discovery
 from dpsk.privacy.repetition import BestOf, Law
 from dpsk.privacy.units import ROW
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
+from dpsk.queries.network_gains import NetworkGains
+from dpsk.queries.network_gradient import NetworkGradient
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run, sampled
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 from dpsk.solvers.output_perturbation import strength

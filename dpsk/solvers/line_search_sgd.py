@@ -19,6 +19,7 @@ from .sampled import SampledSolver
 from .solver import Iterates
 from .step_search import Along, Backtracking
 
+USUAL_LONGEST = 10.0
 LAST = 1e-9  # as part of the iterates: the last one only
 
 
@@ -46,8 +47,9 @@ class LineSearchSGD(SampledSolver):
         Noise of the search. Gaussian noise pays for each step that may be tried.
     search_share : float
         Epsilon of a search as a multiple of mu, the sensitivity over the noise of a gradient.
-    step_max, shrink, candidates : float, float, int
-        eta_0, beta and max_it of the paper.
+    step_max, shrink, candidates : float or None, float, int
+        eta_0, beta and max_it of the paper. ``step_max=None``: 10, and 10 / ``gradient_clip`` where that is below 1 and
+        the mean of clipped gradients is the shorter.
     sufficient : float
         alpha of the paper, in (0, 1).
     denoised : bool
@@ -73,7 +75,7 @@ class LineSearchSGD(SampledSolver):
     gains: str = choice("per-unit", "per-unit", "clipped")
     noise: str = choice("laplace", "laplace", "gaussian")
     search_share: float = number(0.5, open_low=True)
-    step_max: float = number(10.0, open_low=True)
+    step_max: float | None = number(None, open_low=True)
     shrink: float = part(0.7, whole=False)
     candidates: int = integer(10)
     sufficient: float = part(0.5, whole=False)
@@ -85,16 +87,21 @@ class LineSearchSGD(SampledSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shortest < 2.0**-60 or self.step_max > 2.0**60:
+        if self.shortest < 2.0**-60 or self.longest > 2.0**60:
             raise ValueError(
-                f"step_max={self.step_max!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
+                f"step_max={self.longest!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
                 "beyond 2**-60 or 2**60: use fewer candidates, or a larger shrink"
             )
 
     @property
+    def longest(self) -> float:
+        """The longest step that is ever tried."""
+        return USUAL_LONGEST / min(self.gradient_clip, 1.0) if self.step_max is None else self.step_max
+
+    @property
     def shortest(self) -> float:
         """The step that is taken where the search finds none, at first."""
-        return self.step_max * self.shrink**self.candidates
+        return self.longest * self.shrink**self.candidates
 
     @classmethod
     def of_paper(
@@ -136,7 +143,7 @@ class LineSearchSGD(SampledSolver):
     def iterates(self, data: PrivateData, objective: Objective) -> Iterates:
         mu = self.calibrated(data)
         measure, choose = Gaussian(mu), self.chooser(self.search_share * mu)
-        w, mean, far, chosen = objective.start(), np.zeros(objective.shape), self.step_max, list[float]()
+        w, mean, far, chosen = objective.start(), np.zeros(objective.shape), self.longest, list[float]()
         first = self.steps - math.ceil(self.average * self.steps)
         for step in range(self.steps):
             batch = data.subsample(self.sampling, [measure, choose], "gradient and search")
@@ -158,7 +165,7 @@ class LineSearchSGD(SampledSolver):
     def adapted(self, far: float, chosen: list[float]) -> float:
         """Return the longest step to be tried from now on, after these were taken."""
         if self.rises:
-            return min(self.growth * float(np.median(chosen)), self.step_max)
+            return min(self.growth * float(np.median(chosen)), self.longest)
         return min(self.growth * max(chosen), far)
 
     def step(
