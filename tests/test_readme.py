@@ -125,7 +125,7 @@ def test_the_page_on_networks_runs_and_scores_about_what_it_says(capsys):
     scores, said, taken, layers, of_images, of_table = capsys.readouterr().out.splitlines()
     claimed = re.search(r"about (0\.\d+), (0\.\d+) and (0\.\d+)", first).groups()
     found = [*map(float, scores.strip("[]").split(", ")), float(of_table)]
-    # unseeded fits: over five of them all scores had a standard deviation below 0.005
+    # unseeded fits: over five of them all scores had a standard deviation below 0.006
     for score, claim in zip(found, [*claimed, re.search(r"about (0\.\d+)", raw)[1]], strict=True):
         assert abs(score - float(claim)) < 0.04
     assert "(1, 1e-06)-differential privacy" in said
