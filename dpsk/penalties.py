@@ -42,6 +42,11 @@ class Penalty(Protocol):
         """Return the penalty over a number."""
 
 
+def _require_alpha(alpha: float) -> None:
+    if not (alpha >= 0 and math.isfinite(alpha)):
+        raise ValueError(f"alpha={alpha!r} must be a finite number >= 0")
+
+
 @dataclass(frozen=True)
 class _SumOfEntries(ABC):
     """alpha times a sum over the entries of w; ``free_intercept`` leaves the last row of w out of the sum."""
@@ -50,8 +55,7 @@ class _SumOfEntries(ABC):
     free_intercept: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.alpha >= 0 and math.isfinite(self.alpha)):
-            raise ValueError(f"alpha={self.alpha!r} must be a finite number >= 0")
+        _require_alpha(self.alpha)
 
     def divided(self, by: float) -> Self:
         return replace(self, alpha=self.alpha / by)
@@ -94,6 +98,47 @@ class L2(_SumOfEntries):
 
     def curvature(self, w: Floats) -> Floats:
         return self._of_penalised(np.ones_like(w))
+
+
+@dataclass(frozen=True)
+class WeightDecay:
+    """alpha/2 * ||w||^2 for a flat vector of weights, without the entries from ``a`` to ``b`` for each (a, b) of
+    ``free``: the biases of a network.
+    """
+
+    alpha: float
+    free: tuple[tuple[int, int], ...] = ()
+
+    concavity = 0.0
+    jerk = 0.0
+
+    def __post_init__(self) -> None:
+        _require_alpha(self.alpha)
+
+    @property
+    def smoothness(self) -> float:
+        return self.alpha
+
+    def divided(self, by: float) -> Self:
+        return replace(self, alpha=self.alpha / by)
+
+    def value(self, w: Floats) -> float:
+        square = float(w @ w) - sum(float(w[a:b] @ w[a:b]) for a, b in self.free)
+        return self.alpha / 2 * max(square, 0.0)
+
+    def values(self, points: Floats) -> Floats:
+        return np.array([self.value(w) for w in points])
+
+    def gradient(self, w: Floats) -> Floats:
+        return self._of_penalised(self.alpha * w)
+
+    def curvature(self, w: Floats) -> Floats:
+        return self._of_penalised(np.full(w.shape, self.alpha))
+
+    def _of_penalised(self, derivative: Floats) -> Floats:
+        for a, b in self.free:
+            derivative[a:b] = 0
+        return derivative
 
 
 @dataclass(frozen=True)

@@ -10,34 +10,26 @@ from ..losses import Loss
 from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
 from ..queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Outcomes
+from .objective import Model, Objective
 
 
 @dataclass(frozen=True)
-class LinearObjective:
-    """``mean(loss(X @ w)) + penalty(w)`` for weights of shape (p,), or (p, K) for K classes.
+class LinearObjective(Objective):
+    """``mean(loss(X @ w)) + penalty(w)`` for weights of shape (p,), or (p, K) for K classes."""
 
-    It hands out the queries that a solver measures, so a solver does not know what the model is.
-    """
+    linear = True
 
     loss: Loss
     penalty: Penalty
     shape: tuple[int, ...]
 
-    @property
-    def n_weights(self) -> int:
-        """How many weights there are."""
-        return math.prod(self.shape)
-
     def of_weighed(self, multiple: float) -> "LinearObjective":
-        """Return the objective whose losses were divided by ``multiple``: the penalty is, too."""
         return replace(self, penalty=self.penalty.divided(multiple))
 
     def start(self) -> Floats:
-        """Return where descent starts: weights of zero, which are public."""
         return np.zeros(self.shape)
 
     def gradient(self, w: Floats, *, clip: float) -> GradientSum:
-        """Return the query for the sum of clipped gradients of the loss."""
         return GradientSum(self.loss, w, clip=clip)
 
     def hessian(self, w: Floats, *, clip: float) -> HessianSum:
@@ -45,11 +37,9 @@ class LinearObjective:
         return HessianSum(self.loss, w, clip=clip)
 
     def losses_along(self, w: Floats, step: Floats, multiples: Sequence[float] | Floats, *, clip: float) -> LossesAlong:
-        """Return the query for the sums of clipped losses at ``w + multiples[j] * step``."""
         return LossesAlong(self.loss, w, step, multiples, clip=clip)
 
     def gains(self, w: Floats, direction: Floats, steps: Floats, *, clip: float, per_unit: bool = True) -> ArmijoGains:
-        """Return the query for what is gained by going from ``w`` to ``w - steps[j] * direction``."""
         return ArmijoGains(self.loss, w, direction, steps, clip=clip, per_unit=per_unit)
 
     def outcomes(self, w: Floats, edges: Floats) -> Outcomes:
@@ -69,13 +59,14 @@ class LinearObjective:
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Model):
     """A linear model before the data are known: a loss for every number of classes, and a penalty."""
+
+    linear = True
 
     loss_for: Callable[[int], Loss]
     penalty: Penalty
 
     def on(self, n_parameters: int, n_classes: int) -> LinearObjective:
-        """Return the objective for so many weights per class."""
         shape = (n_parameters,) if n_classes == 2 else (n_parameters, n_classes)
         return LinearObjective(self.loss_for(n_classes), self.penalty, shape)

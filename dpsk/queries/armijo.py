@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.grid import check_clip, power_of_two_above
-from ..data.private import Query
 from ..data.rows import Chunk
 from ..data.weights import joined, products
 from ..losses import Loss, MarginLoss, check_weights, sum_of_classes
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
+from .at_points import Gains
 from .line import in_single, line_on_grid
 
 _VALUE_BITS = 20  # gains are multiples of 2^-20 of the clip: sums of 2^26 rows fit into 64-bit integers
@@ -23,7 +23,7 @@ _BLOCK = 16384
 Gain: TypeAlias = Callable[[slice, float], NDArray[np.float32]]
 
 
-class ArmijoGains(Query):
+class ArmijoGains(Gains):
     """The sums over rows of the loss at ``w`` less the loss at ``w - steps[j] * direction``, for every j.
 
     ``per_unit=True``: gains of the objective whose gradient is the *clipped* gradient, so that the search looks at what
@@ -63,7 +63,7 @@ class ArmijoGains(Query):
             raise ValueError("steps must be positive")
         self.unit = power_of_two_above(self.clip) * 2.0**-_VALUE_BITS
         self._line = line_on_grid(w, -direction, steps)
-        self.lengths: Floats = steps * np.linalg.norm(direction)
+        self.lengths = steps * np.linalg.norm(direction)
         if per_unit and not (self.lengths > 2.0**-400).all():
             raise ValueError("the direction must not be zero: gains are counted per unit of its length")
         self.evaluations = len(steps) + 1

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_grid
-from ..data.private import Query
 from ..data.rows import Chunk, Line
 from ..data.weights import in_parts
 from ..losses import Loss, MarginLoss, check_weights
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..privacy.neighbours import Adjacency
+from .at_points import AtPoints
 
 # Clipped losses are multiples of 2^-14 of the clip (rounded up to a power of two): runs of 1,024 of them add up
 # exactly in float32.
@@ -25,7 +25,7 @@ _BLOCK = 8 * _RUN
 _TABLE_SIZE = 2**16
 
 
-class LossesAlong(Query):
+class LossesAlong(AtPoints):
     """The sums over rows of the loss, clipped to [0, clip], at ``start + multiples[j] * step`` for every j.
 
     ``points`` holds these weights as they are evaluated: rounded to the exact grid. Continue from one of them and

@@ -29,7 +29,7 @@ from ..minimizers import (
     slope_at_zero,
 )
 from ..minimizers.descent import METHODS
-from ..objectives import LinearObjective
+from ..objectives import LinearObjective, Objective
 from ..penalties import Penalty, stable_step
 from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP, ObjectiveDP, PureDP, RenyiDP, Sampling
 from ..privacy.neighbours import Adjacency
@@ -61,7 +61,7 @@ __all__ = [
     "Cost", "Currency", "Curve", "DescentNoise", "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP",
     "GradientDescent", "GradientSum", "HessianSum", "Integers", "Iterates", "Known", "Laplace", "LinearObjective",
     "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma",
-    "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP",
+    "Objective", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP",
     "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows", "Search",
     "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum", "Trace", "choice", "clip",
     "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm", "gradient_precision", "integer",

@@ -16,7 +16,7 @@ import numpy as np
 from ..data.private import Batch, PrivateData
 from ..mechanisms import Gaussian, Mechanism
 from ..mechanisms.samplers import Floats
-from ..objectives import LinearObjective
+from ..objectives import Objective
 from ..privacy import BudgetExhausted, Cost, Sampling
 from ..requirements import choice, clip, flag, integer, number, part
 from .sampled import SampledSolver
@@ -76,6 +76,8 @@ class LineSearch(SampledSolver):
         Take the shortest step where the search finds none, instead of measuring again.
     """
 
+    any_model = True
+
     sampling: Sampling
     search: str = choice("armijo-svt", "armijo-svt", "exponential")
     noise: str = choice("laplace", "laplace", "gaussian")
@@ -119,7 +121,7 @@ class LineSearch(SampledSolver):
             return "merge" if self.sampling.rate == 1 else "angle"
         return self.increase
 
-    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+    def iterates(self, data: PrivateData, objective: Objective) -> Iterates:
         updates = 0
         try:
             for w in self.descent(data, objective):
@@ -137,9 +139,9 @@ class LineSearch(SampledSolver):
         )
         return Diagnostics(doubts=(doubt,))
 
-    def descent(self, data: PrivateData, objective: LinearObjective) -> Iterator[Floats]:
+    def descent(self, data: PrivateData, objective: Objective) -> Iterator[Floats]:
         """Yield iterates for as long as the budget lasts, then let BudgetExhausted pass."""
-        w, before, usual_angle = objective.start(), objective.start(), 90.0
+        w, before, usual_angle = objective.start(), np.zeros(objective.shape), 90.0
         step_max, chosen, clips = self.step_max, list[float](), (self.gradient_clip, self.loss_clip)
         mu, epsilon = self.first_strengths(data)
         while True:
@@ -173,7 +175,7 @@ class LineSearch(SampledSolver):
                 clips = (decay * clips[0], decay * clips[1])
             yield w
 
-    def gradient(self, batch: Batch, objective: LinearObjective, w: Floats, bought: Gaussian, clip: float) -> Floats:
+    def gradient(self, batch: Batch, objective: Objective, w: Floats, bought: Gaussian, clip: float) -> Floats:
         """Return the noisy gradient of the objective."""
         noisy: Floats = batch.release(batch.measure(objective.gradient(w, clip=clip)), bought)
         gradient: Floats = noisy / batch.n_rows + objective.penalty.gradient(w)
@@ -189,7 +191,7 @@ class LineSearch(SampledSolver):
         return mu, epsilon
 
     def step(
-        self, batch: Batch, objective: LinearObjective, w: Floats, grad: Floats, search: Search, bought: Any, far: float
+        self, batch: Batch, objective: Objective, w: Floats, grad: Floats, search: Search, bought: Any, far: float
     ) -> float | None:
         """Return how far to go against the gradient, at most so ``far``, or None if no step passes."""
         if not grad.any():

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..data.private import PrivateData
 from ..mechanisms import Gaussian
-from ..objectives import LinearObjective
+from ..objectives import Objective
 from ..penalties import stable_step
 from ..privacy import Cost, Sampling
 from ..requirements import choice, clip, integer, number, part
@@ -37,6 +37,8 @@ class SGD(SampledSolver):
         Standard deviation of the noise over the sensitivity. None: as little as the budget allows.
     """
 
+    any_model = True
+
     sampling: Sampling
     steps: int = integer(500)
     optimizer: str = choice("sgd", "sgd", "adam")
@@ -45,9 +47,10 @@ class SGD(SampledSolver):
     average: float = part(0.5)
     noise_multiplier: float | None = number(None, open_low=True)
 
-    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+    def iterates(self, data: PrivateData, objective: Objective) -> Iterates:
         mechanism = Gaussian(1 / self.noise_multiplier if self.noise_multiplier else self.calibrated(data))
-        w, mean, moment, square = (objective.start() for _ in range(4))
+        w = objective.start()
+        mean, moment, square = (np.zeros(objective.shape) for _ in range(3))
         first, length = self.steps - math.ceil(self.average * self.steps), self.learning_rate
         if self.optimizer == "sgd":
             length = stable_step(length, objective.penalty)

@@ -12,7 +12,7 @@ from ..data import Facts
 from ..data.private import PrivateData
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
-from ..objectives import LinearObjective
+from ..objectives import Model, Objective
 from ..privacy.currencies import Currency
 from ..privacy.ledger import BudgetExhausted
 from ..requirements import require_fields
@@ -55,6 +55,9 @@ class Solver(ABC):
     certifies: ClassVar[bool] = False
     """Whether it proves something of the objective: its mean is then over a number that rows cannot weigh more than."""
 
+    any_model: ClassVar[bool] = False
+    """Whether it uses nothing but what every :class:`~dpsk.objectives.Objective` offers. Others need linear models."""
+
     @property
     def demand(self) -> float:
         """How many times the rows of noisy gradient descent it takes to find more than chance: for a warning."""
@@ -67,8 +70,16 @@ class Solver(ABC):
         """Raise ValueError if this loss, these data or this currency is not for this solver; called before any cost."""
         del loss, facts, currency
 
+    def require_model(self, model: Model | Objective) -> None:
+        """Raise ValueError if this solver is not for this model."""
+        if not (self.any_model or model.linear):
+            raise ValueError(
+                f"{type(self).__name__} is for linear models, and {type(model).__name__} is none: networks are fitted "
+                "by SGD, LineSearch or StepSelection"
+            )
+
     @abstractmethod
-    def iterates(self, data: PrivateData, objective: LinearObjective) -> Iterates:
+    def iterates(self, data: PrivateData, objective: Any) -> Iterates:
         """Yield weights of the objective's shape, each computed from releases only, so each may be shown to anybody.
 
         It ends by returning what it knows of the last one, or None, or by letting BudgetExhausted pass.
@@ -78,7 +89,7 @@ class Solver(ABC):
 def run(
     solver: Solver,
     data: PrivateData,
-    objective: LinearObjective,
+    objective: Objective,
     on_iterate: Callable[[Floats], bool | None] | None = None,
 ) -> Result:
     """Return the solver's last iterate. ``on_iterate`` sees each one; by returning True it ends the run, which the
@@ -86,6 +97,7 @@ def run(
 
     Raises BudgetExhausted if the budget did not buy a single iterate: weights of zero would score like a coin.
     """
+    solver.require_model(objective)
     last: Floats | None = None
     known: Any = None
     try:
@@ -114,7 +126,7 @@ def run(
     return Result(last, copy.deepcopy(known) if known is not None else Diagnostics())
 
 
-def _public(w: Any, objective: LinearObjective, solver: Solver) -> Floats:
+def _public(w: Any, objective: Objective, solver: Solver) -> Floats:
     """Return what a solver yielded; raise for anything but finite weights in an array, which cannot hold a seal."""
     name = type(solver).__name__
     if not isinstance(w, np.ndarray) or w.dtype.kind != "f":

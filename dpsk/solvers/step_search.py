@@ -9,7 +9,7 @@ import numpy as np
 from ..data.private import SealedRows
 from ..mechanisms import AboveThreshold, ArgMin, Mechanism, NoisyMin, PermuteAndFlip
 from ..mechanisms.samplers import Floats
-from ..objectives import LinearObjective
+from ..objectives import Objective
 from ..privacy import Currency
 
 _AT_ONCE = 4  # gains that are computed together
@@ -35,7 +35,7 @@ class Search(Protocol):
     def mechanism(self, strength: float, n_steps: int) -> Mechanism:
         """Return what has to be paid for a search among so many steps."""
 
-    def find(self, batch: SealedRows, objective: LinearObjective, along: Along, bought: Any) -> int:
+    def find(self, batch: SealedRows, objective: Objective, along: Along, bought: Any) -> int:
         """Return which step is taken, or their number if none is."""
 
 
@@ -60,7 +60,7 @@ class Backtracking:
     def mechanism(self, strength: float, n_steps: int) -> AboveThreshold:
         return AboveThreshold(strength, n_steps, self.noise)
 
-    def find(self, batch: SealedRows, objective: LinearObjective, along: Along, bought: Any) -> int:
+    def find(self, batch: SealedRows, objective: Objective, along: Along, bought: Any) -> int:
         w, penalty, clip = along.w, objective.penalty, self.clip
         size = float(np.linalg.norm(along.direction))
         search = batch.open(bought, "search")
@@ -102,11 +102,11 @@ class Comparison:
         """Return what can be bought for this price."""
         return _RULES[self.rule].priced(price, currency)
 
-    def find(self, batch: SealedRows, objective: LinearObjective, along: Along, bought: Any) -> int:
+    def find(self, batch: SealedRows, objective: Objective, along: Along, bought: Any) -> int:
         return self.smallest(batch, objective, along.w, -along.direction, [*along.steps, 0.0], bought)[0]
 
     def smallest(
-        self, batch: SealedRows, objective: LinearObjective, w: Floats, step: Floats, at: Sequence[float], bought: Any
+        self, batch: SealedRows, objective: Objective, w: Floats, step: Floats, at: Sequence[float], bought: Any
     ) -> tuple[int, Floats]:
         """Return which of ``w + at[j] * step`` was chosen, and the point."""
         line = objective.losses_along(w, step, at, clip=self.clip)

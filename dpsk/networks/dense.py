@@ -1,0 +1,68 @@
+"""Layers in which every output is a sum of all inputs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.weights import joined, products
+from ..mechanisms.samplers import Floats, Integers
+from .layer import RowGradients, Weighted
+from .signals import ONE, SIGNAL_STEP, SLOPE_STEP, squared_norms
+
+
+@dataclass(frozen=True)
+class Dense(Weighted):
+    """``n_outputs`` sums of all inputs and a bias."""
+
+    inputs: tuple[int, ...]
+    n_outputs: int
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != 1 or self.inputs[0] < 1 or self.n_outputs < 1:
+            raise ValueError(f"inputs={self.inputs!r} of a dense layer must be (n,), and n_outputs at least 1")
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        return (self.n_outputs,)
+
+    @property
+    def weight_shape(self) -> tuple[int, int]:
+        return self.inputs[0] + 1, self.n_outputs
+
+    def forward(self, signals: Floats, W: Floats) -> Floats:
+        sums: Floats = signals @ W[:-1]
+        sums += W[-1] * ONE
+        return sums
+
+    def backward(self, slopes: Floats, W: Floats) -> Floats:
+        sums: Floats = slopes @ W[:-1].T
+        return sums
+
+    def row_gradients(self, signals: Floats, slopes: Floats) -> RowGradients:
+        return _DenseGradients(signals, slopes)
+
+
+class _DenseGradients(RowGradients):
+    """Gradients that are never formed: that of row i is ``(signals[i], 1) (x) slopes[i]``."""
+
+    def __init__(self, signals: Floats, slopes: Floats) -> None:
+        self._signals, self._slopes = signals, slopes
+
+    @property
+    def squared_norms(self) -> Floats:
+        step = SIGNAL_STEP * SLOPE_STEP
+        norms: Floats = (squared_norms(self._signals) + ONE * ONE) * squared_norms(self._slopes) * (step * step)
+        return norms
+
+    def total(self, factors: Floats, unit: float, weights: Floats | None) -> Integers:
+        spacing = unit / SIGNAL_STEP
+        residuals = np.trunc(self._slopes * (factors * (SLOPE_STEP / spacing))[:, None])
+        if weights is None:
+            return self._sum(residuals)
+        high, low = products(residuals, weights)
+        return joined(self._sum(high), self._sum(low))
+
+    def _sum(self, residuals: Floats) -> Integers:
+        sums = np.concatenate([self._signals.T @ residuals, (ONE * residuals.sum(axis=0))[None]])
+        whole: Integers = sums.astype(np.int64)
+        return whole

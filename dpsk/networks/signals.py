@@ -1,0 +1,115 @@
+"""Fixed public grids on which the sums of a network are exact.
+
+Signals (inputs of layers) and slopes (derivatives by the values before an activation) are kept as integers in float64
+arrays: multiples of a fixed step, clipped to a fixed reach. Weights are public, and lie on a grid relative to their own
+size. So every partial sum of a product is an integer below 2^53 (docs/guarantees.md, 3.8), and what a row adds is the
+same in every batch, order, storage and number of threads.
+"""
+
+import math
+
+import numpy as np
+
+from ..data.grid import WEIGHT_BITS, power_of_two_above
+from ..mechanisms.samplers import Floats
+
+SIGNAL_BITS = 22
+SIGNAL_STEP = 2.0**-16
+ONE = 2.0**16
+"""The constant 1 in steps of signals: the input of biases."""
+
+REACH = 2.0**SIGNAL_BITS
+"""The largest signal in steps: 64."""
+
+SLOPE_BITS = 22
+SLOPE_STEP = 2.0**-18
+SLOPE_REACH = 2.0**SLOPE_BITS
+"""The largest slope in steps: 16."""
+
+MOST_BLOCK_ROWS = 2 ** (53 - SIGNAL_BITS - SLOPE_BITS)
+"""How many rows a layer may add up at a time: products of a signal and a slope take 44 bits."""
+
+_EXACT = 2.0**53
+
+
+def signals_of(values: Floats, scale: Floats | float = 1.0) -> Floats:
+    """Return values times a scale (one per row) as signals: rounded, clipped, in an array of their own, row by row."""
+    factors = scale * ONE
+    rows = np.empty(values.shape)
+    np.multiply(values, factors[:, None] if isinstance(factors, np.ndarray) else factors, out=rows)
+    return round_signals(rows)
+
+
+def round_signals(steps: Floats) -> Floats:
+    """Round finite numbers of steps to signals, in place."""
+    np.clip(steps, -REACH, REACH, out=steps)
+    return np.rint(steps, out=steps)
+
+
+def round_slopes(steps: Floats) -> Floats:
+    """Round finite numbers of steps to slopes, in place."""
+    np.clip(steps, -SLOPE_REACH, SLOPE_REACH, out=steps)
+    return np.rint(steps, out=steps)
+
+
+def slopes_of(derivatives: Floats) -> Floats:
+    """Return derivatives of a loss as slopes, in an array of their own, row by row: NaN counts as 0."""
+    steps = np.array(derivatives, dtype=np.float64, order="C")
+    steps[np.isnan(steps)] = 0
+    steps *= 1 / SLOPE_STEP
+    return round_slopes(steps)
+
+
+def on_weight_grid(W: Floats, size: float) -> Floats:
+    """Return weights rounded to a grid of 2^-WEIGHT_BITS relative to ``size``, their largest l1 norm in a product.
+
+    Weights that lie on a grid twice as fine are returned as they are: rounded weights can be a bit larger than before,
+    and rounding them again must change nothing.
+    """
+    if not size < 2.0**400:
+        raise ValueError("weights must be finite and below 2**400 in l1 norm")
+    if size < 2.0**-400:
+        return np.zeros_like(W)
+    spacing = power_of_two_above(size) * 2.0**-WEIGHT_BITS
+    if np.array_equal(np.rint(W * (2 / spacing)) * (spacing / 2), W):
+        return W
+    return np.rint(W * (1 / spacing)) * spacing
+
+
+def squared_norms(x: Floats) -> Floats:
+    """Return the squared l2 norm of each row of integers, the same bits in any company.
+
+    Sums below 2^53 are exact in any order. The others are added in one order: halves onto halves.
+    """
+    x = x.reshape(len(x), -1)
+    sums: Floats = np.einsum("ij,ij->i", x, x)
+    large = np.flatnonzero(~(sums < _EXACT))  # a sum in another order lies on the same side of 2^53
+    if large.size:
+        sums[large] = _in_one_order(np.square(x[large]))
+    return sums
+
+
+def _in_one_order(terms: Floats) -> Floats:
+    """Return the sum of each row, by elementwise additions whose order follows from the number of columns alone."""
+    width = terms.shape[1]
+    while width > 1:
+        half = width // 2
+        terms[:, :half] += terms[:, width - half : width]
+        width -= half
+    return terms[:, 0]
+
+
+def largest_sums(W: Floats) -> float:
+    """Return the larger of the largest l1 norms of a column and of a row of weights."""
+    size = np.abs(W)
+    return max(float(size.sum(axis=0).max(initial=0.0)), float(size.sum(axis=1).max(initial=0.0)))
+
+
+def glorot(fan_in: int, fan_out: int) -> float:
+    """Return the standard deviation of initial weights that keeps signals and slopes about as large as they are."""
+    return math.sqrt(2 / (fan_in + fan_out))
+
+
+def he(fan_in: int) -> float:
+    """Return the standard deviation of initial weights in front of ramps, half of whose signals are 0."""
+    return math.sqrt(2 / fan_in)

@@ -1,0 +1,208 @@
+"""Losses of a network at points of a line of weights, and what steps along it gain."""
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from ..data.grid import check_clip, power_of_two_above
+from ..data.rows import Chunk, Labels
+from ..data.weights import in_parts, joined, products
+from ..losses import Loss
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.samplers import Floats, Integers
+from ..networks import ACTIVATIONS, Network
+from ..networks.signals import SIGNAL_STEP
+from ..privacy.neighbours import Adjacency
+from .at_points import AtPoints, Gains
+
+_GAIN_BITS = 20  # gains are multiples of 2^-20 of the clip, clipped losses of 2^-14: as those of linear models
+_LOSS_BITS = 14
+
+
+class NetworkLine:
+    """The scores of a network at ``start + multiples[j] * step``, for some rows and every j.
+
+    The sums of the first layer are linear in its weights. So two products of the inputs serve all points, and what a
+    point costs is the later layers. Those are evaluated with weights on their grid.
+    """
+
+    def __init__(self, network: Network, start: Floats, step: Floats, multiples: Sequence[float] | Floats) -> None:
+        self.multiples = np.array(multiples, dtype=np.float64)
+        if self.multiples.ndim != 1 or not len(self.multiples) or not (np.abs(self.multiples) < 2.0**60).all():
+            raise ValueError("multiples must be a non-empty sequence of finite numbers below 2**60")
+        self.network, self._first = network, network.stages[0]
+        layer, place = self._first.layer, self._first.place
+        (self._start, *_), (self._step, *_) = network.split(network.on_grid(start)), network.split(np.array(step))
+        self._step = layer.on_grid(self._step)
+        later = network.layers[1 + len(self._first.behind) :]
+        self._later = Network(later, network.activation) if later else None
+        self._weights = [
+            np.zeros(0) if self._later is None else self._later.on_grid(start[place.stop :] + m * step[place.stop :])
+            for m in self.multiples
+        ]
+
+    @cached_property
+    def points(self) -> Floats:
+        """The weights at which scores are computed, one point after the other."""
+        first = ((self._start + multiple * self._step).ravel() for multiple in self.multiples)
+        return np.stack([np.concatenate(parts) for parts in zip(first, self._weights, strict=True)])
+
+    def scores(self, signals: Floats) -> Iterator[Floats]:
+        """Yield the scores of some rows at one point after the other."""
+        layer = self._first.layer
+        signals = signals.reshape(len(signals), *layer.inputs)
+        start, step = (layer.forward(signals, W) for W in (self._start, self._step))
+        for multiple, weights in zip(self.multiples, self._weights, strict=True):
+            values = multiple * step
+            values += start
+            for other in self._first.behind:
+                values, _ = other.forward(values)
+            if self._later is None:
+                values *= SIGNAL_STEP
+                yield values[:, 0] if self.network.n_outputs == 1 else values
+            else:
+                yield self._later.scores(ACTIVATIONS[self.network.activation].activate(values), weights)
+
+    def losses(self, signals: Floats, y: Labels, loss: Loss) -> Iterator[Floats]:
+        """Yield the losses of some rows at one point after the other."""
+        for scores in self.scores(signals):
+            losses = loss.value(scores, y)
+            if losses.shape != (len(signals),):
+                raise TypeError(f"{loss!r} must return one value per row")
+            yield losses
+
+
+def require_outputs(network: Network, loss: Loss) -> None:
+    """Raise ValueError unless the network has as many outputs as the loss takes scores."""
+    if network.n_outputs != (loss.n_classes or 1):
+        raise ValueError(f"{loss!r} needs {loss.n_classes or 1} outputs; this network has {network.n_outputs}")
+
+
+def _clipped(losses: Floats, clip: float) -> Floats:
+    """Return losses clipped to [0, clip]. NaN counts as the clip: whatever a loss returns, the bound holds."""
+    return np.where(losses < clip, np.maximum(losses, 0), clip)
+
+
+class NetworkLosses(AtPoints):
+    """The sums over rows of the loss of a network, clipped to [0, clip], at ``start + multiples[j] * step``.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.18)
+    A leaving row moves all entries down, each by at most ``clip`` (monotone). A replaced one moves each by at most
+    ``clip``, in any direction.
+    """
+
+    label = "losses"
+    weighed = True
+
+    def __init__(
+        self,
+        network: Network,
+        loss: Loss,
+        start: Floats,
+        step: Floats,
+        multiples: Sequence[float] | Floats,
+        *,
+        clip: float,
+    ) -> None:
+        require_outputs(network, loss)
+        self.loss, self.clip = loss, check_clip(clip)
+        self.unit = power_of_two_above(self.clip) * 2.0**-_LOSS_BITS
+        self._line = NetworkLine(network, start, step, multiples)
+        self.evaluations = len(self._line.multiples)
+
+    @property
+    def points(self) -> Floats:
+        """The weights at which losses are summed, one per multiple."""
+        return self._line.points
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        count, linf = len(self._line.multiples), self.clip / self.unit
+        l2 = np.sqrt(count) * linf * (1 + 2.0**-50)
+        return Sensitivity(l1=count * linf, l2=l2, linf=linf, monotone=Adjacency(adjacency).monotone)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        sums = np.zeros(len(self._line.multiples), dtype=np.int64)
+        for rows, signals in self._line.network.blocks(chunk):
+            for j, losses in enumerate(self._line.losses(signals, chunk.y[rows], self.loss)):
+                values = np.floor(_clipped(losses, self.clip) / self.unit)
+                sums[j] += int(values.sum() if chunk.weights is None else values @ chunk.weights[rows])
+        return sums if chunk.weights is None else in_parts(sums)
+
+
+class NetworkGains(Gains):
+    """The sums over rows of a network's loss at ``w`` less the loss at ``w - steps[j] * direction``, for every j.
+
+    ``per_unit=True``: what each row gains is divided by the length of the step and clipped to [-clip, clip]. So one
+    noise fits all steps, and relative to the gain it shrinks with the step. A row whose gradient is longer than
+    ``clip`` on the way gains no more than it adds to a sum of clipped gradients at the most.
+
+    ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
+
+    ``points`` holds the weights that the steps lead to, as they are evaluated.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.18)
+    A leaving row moves each entry by at most ``clip``, a replaced one by twice as much, in any direction.
+    """
+
+    label = "gains"
+    weighed = True
+
+    def __init__(
+        self,
+        network: Network,
+        loss: Loss,
+        w: Floats,
+        direction: Floats,
+        steps: Sequence[float] | Floats,
+        *,
+        clip: float,
+        per_unit: bool = True,
+    ) -> None:
+        require_outputs(network, loss)
+        self.loss, self.clip, self.per_unit = loss, check_clip(clip), per_unit
+        steps, direction = np.array(steps, dtype=np.float64), np.asarray(direction)
+        if not (steps > 0).all():
+            raise ValueError("steps must be positive")
+        self.unit = power_of_two_above(self.clip) * 2.0**-_GAIN_BITS
+        self._line = NetworkLine(network, w, -direction, [0.0, *steps])
+        self.lengths = steps * np.linalg.norm(direction)
+        if per_unit and not (self.lengths > 2.0**-400).all():
+            raise ValueError("the direction must not be zero: gains are counted per unit of its length")
+        self.evaluations = len(steps) + 1
+
+    @property
+    def points(self) -> Floats:
+        """The weights that the steps lead to."""
+        return self._line.points[1:]
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        count, linf = len(self.lengths), self.clip / self.unit * Adjacency(adjacency).parts
+        return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        sums = np.zeros((2, len(self.lengths)), dtype=np.int64)
+        for rows, signals in self._line.network.blocks(chunk):
+            weights = None if chunk.weights is None else chunk.weights[rows]
+            for j, values in enumerate(self._values(signals, chunk.y[rows])):
+                parts = (values,) if weights is None else products(values, weights)
+                sums[: len(parts), j] += [int(part.sum()) for part in parts]
+        return sums[0] if chunk.weights is None else joined(*sums)
+
+    def _values(self, signals: Floats, y: Labels) -> Iterator[Floats]:
+        """Yield what some rows gain by one step after the other, in multiples of the unit."""
+        limit = math.floor(self.clip / self.unit)
+        found = self._line.losses(signals, y, self.loss)
+        if not self.per_unit:
+            found = (_clipped(losses, self.clip) for losses in found)
+        before = next(found)
+        for length, after in zip(self.lengths, found, strict=True):
+            gains = np.trunc((before - after) * (1 / (self.unit * (length if self.per_unit else 1.0))))
+            np.clip(gains, -limit, limit, out=gains)
+            gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
+            yield gains

@@ -1,0 +1,81 @@
+"""The sum of clipped gradients of a network."""
+
+import numpy as np
+
+from ..data.grid import check_clip, power_of_two_above
+from ..data.private import Query
+from ..data.rows import Chunk, Rows
+from ..data.weights import in_parts
+from ..losses import Loss
+from ..mechanisms.mechanism import Sensitivity
+from ..mechanisms.randomness import Bits
+from ..mechanisms.samplers import Floats, Integers
+from ..networks import Network
+from ..networks.signals import SIGNAL_STEP, SLOPE_BITS
+from ..privacy.neighbours import Adjacency
+
+MOST_ROWS = 2**24
+"""Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers."""
+
+_EXACT_ROWS = {False: 2**15, True: 2**11}  # without and with weights: added in floats, at most 2^38 and 2^42 each
+
+
+class NetworkGradient(Query):
+    """The sum over rows of the loss gradient at the flat weights ``w``, each clipped to l2 norm ``clip``.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 6.17)
+    What a row adds has norm at most ``clip``, whatever the loss returns and whatever the network is: a leaving row
+    moves the sum by at most that much, a replaced one by twice as much.
+    """
+
+    label = "gradient"
+    weighed = True
+    evaluations = 1
+
+    def __init__(self, network: Network, loss: Loss, w: Floats, *, clip: float) -> None:
+        if network.n_outputs != (loss.n_classes or 1):
+            raise ValueError(f"{loss!r} needs {loss.n_classes or 1} outputs; this network has {network.n_outputs}")
+        self.network, self.loss, self.clip = network, loss, check_clip(clip)
+        self.w = network.on_grid(w)
+        self.w.flags.writeable = False
+        self.unit = power_of_two_above(self.clip) * 2.0**-SLOPE_BITS * SIGNAL_STEP
+
+    def sensitivity(self, adjacency: str) -> Sensitivity:
+        l2 = self.clip / self.unit * Adjacency(adjacency).parts
+        return Sensitivity(l1=np.nextafter(l2 * np.sqrt(self.w.size), np.inf), l2=l2, linf=l2)
+
+    def over(self, rows: Rows, bits: Bits) -> Integers:
+        if rows.n_rows > MOST_ROWS:
+            raise ValueError(f"{rows.n_rows} rows are too many for gradients of networks: at most {MOST_ROWS} fit")
+        return super().over(rows, bits)
+
+    def __call__(self, chunk: Chunk) -> Integers:
+        weighted = chunk.weights is not None
+        shape = (2, self.w.size) if weighted else (self.w.size,)
+        total, sums, since = np.zeros(shape, dtype=np.int64), np.zeros(shape), 0
+        for rows, signals in self.network.blocks(chunk):
+            if since + len(signals) > _EXACT_ROWS[weighted]:
+                total += sums.astype(np.int64)
+                sums[...], since = 0, 0
+            self._add(sums, signals, chunk.y[rows], None if chunk.weights is None else chunk.weights[rows])
+            since += len(signals)
+        total += sums.astype(np.int64)
+        return in_parts_again(total) if weighted else total
+
+    def _add(self, sums: Floats, signals: Floats, y: Floats, weights: Floats | None) -> None:
+        gradients = self.network.row_gradients(signals, y, self.w, self.loss)
+        squared = gradients[0].squared_norms
+        for others in gradients[1:]:
+            squared = squared + others.squared_norms
+        limit = self.clip * (1 - 2.0**-30)
+        factors = limit / np.maximum(np.sqrt(squared), limit)
+        for stage, gradient in zip(self.network.stages, gradients, strict=True):
+            part = sums[..., stage.place].reshape(*sums.shape[:-1], *stage.layer.weight_shape)
+            gradient.add_to(part, factors, self.unit, weights)
+
+
+def in_parts_again(total: Integers) -> Integers:
+    """Return a sum in two parts whose lower one is below 2^SHARE_BITS."""
+    return in_parts(total[1]) + np.stack([total[0], np.zeros_like(total[0])])
