@@ -123,8 +123,9 @@ class WeightDecay:
         return replace(self, alpha=self.alpha / by)
 
     def value(self, w: Floats) -> float:
-        square = float(w @ w) - sum(float(w[a:b] @ w[a:b]) for a, b in self.free)
-        return self.alpha / 2 * max(square, 0.0)
+        ends = [0, *(end for part in self.free for end in part), len(w)]
+        squares = (float(np.square(w[a:b]).sum()) for a, b in zip(ends[::2], ends[1::2], strict=True))
+        return self.alpha / 2 * math.fsum(squares)
 
     def values(self, points: Floats) -> Floats:
         return np.array([self.value(w) for w in points])

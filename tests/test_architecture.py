@@ -29,6 +29,7 @@ ROOMS = [
     "losses",
     "penalties",
     "data",
+    "networks",
     "queries",
     "minimizers",
     "objectives",
@@ -157,7 +158,7 @@ def test_solvers_do_not_peek(path):
     assert peeks == []
 
 
-SEE_ROWS = [path for path in MODULES if room_of(path) in ("losses", "data", "queries", "minimizers")]
+SEE_ROWS = [path for path in MODULES if room_of(path) in ("losses", "data", "networks", "queries", "minimizers")]
 SEE_ROWS.append(PACKAGE / "evaluation" / "opinions.py")
 
 # NumPy's functions of which IEEE 754 fixes every bit: one rounding of an exact result, or none.

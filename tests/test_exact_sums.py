@@ -39,6 +39,7 @@ from dpsk.queries import (
     Magnitudes,
     Middles,
     Moments,
+    NetworkGradient,
     Outcomes,
     Positions,
     PositionsOfSome,
@@ -284,6 +285,7 @@ def test_no_query_is_missing_here():
         PositionsOfSome,
         Middles,
         Moments,
+        NetworkGradient,  # in test_networks
         Outcomes,
         Successes,
         Minimizer,

@@ -31,6 +31,7 @@ from dpsk.mechanisms import Gaussian
 from dpsk.mechanisms.mechanism import Sensitivity
 from dpsk.mechanisms.randomness import SeededBits
 from dpsk.minimizers import PerturbedMinima
+from dpsk.networks import Network
 from dpsk.privacy import Budget, GaussianCost, GaussianDP, Sampling
 from dpsk.privacy.ledger import Ledger
 from dpsk.queries import (
@@ -42,6 +43,7 @@ from dpsk.queries import (
     Magnitudes,
     Middles,
     Moments,
+    NetworkGradient,
     Outcomes,
     Positions,
     PositionsOfSome,
@@ -53,6 +55,7 @@ from dpsk.testing import check_weights
 D = 4
 W = np.random.default_rng(1).normal(size=D + 1)
 W3 = np.random.default_rng(2).normal(size=(D + 1, 3))
+NETWORK = Network.dense(D, [6, 5], 3)
 PLACED = RowMap(fit_intercept=False, columns=Columns.within(-1.0, 1.0, D))
 
 
@@ -72,6 +75,7 @@ QUERIES = {
     "gradient": (GradientSum(Logistic(), W, clip=0.7), {}),
     "gradient of a concave loss": (GradientSum(Sigmoid(), W, clip=3.0), {}),
     "softmax": (GradientSum(Softmax(3), W3, clip=1.3), {"n_classes": 3}),
+    "network": (NetworkGradient(NETWORK, Softmax(3), NETWORK.start(0), clip=1.3), {"n_classes": 3}),
     "Hessian": (HessianSum(Logistic(), W, clip=0.5), {}),
     "Hessian, 3 classes": (HessianSum(OneVsRest(Sigmoid(), 3), W3, clip=0.5), {"n_classes": 3}),
     "losses": (LossesAlong(Logistic(), W, W, [0.0, 1.0, 2.0], clip=1.0), {}),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class Network:
             raise ValueError(f"activation={self.activation!r} must be one of {', '.join(map(repr, ACTIVATIONS))}")
         if not self.layers or not isinstance(self.layers[0], Weighted) or not isinstance(self.layers[-1], Dense):
             raise ValueError("layers of a network must begin with a weighted one and end with a dense one")
-        for before, after in zip(self.layers, self.layers[1:], strict=False):
+        for before, after in pairwise(self.layers):
             if math.prod(before.outputs) != math.prod(after.inputs):
                 raise ValueError(f"layers: {after!r} cannot follow outputs of shape {before.outputs}")
 
@@ -62,7 +63,7 @@ class Network:
     ) -> Network:
         """Return a network of dense layers; ``n_outputs`` is 1 for two classes, and the number of classes for more."""
         sizes = [n_inputs, *hidden_layer_sizes, n_outputs]
-        layers = tuple(Dense((a,), b) for a, b in zip(sizes, sizes[1:], strict=False))
+        layers = tuple(Dense((a,), b) for a, b in pairwise(sizes))
         return cls(layers, activation)
 
     @property
@@ -94,7 +95,7 @@ class Network:
     @property
     def n_weights(self) -> int:
         """The length of the flat array of weights, biases included."""
-        return self.stages[-1].place.stop  # type: ignore[no-any-return]
+        return int(self.stages[-1].place.stop)
 
     @cached_property
     def biases(self) -> Any:

@@ -7,10 +7,12 @@ from .histograms import Magnitudes, Positions, PositionsOfSome, RowNorms, Succes
 from .line import LossesAlong
 from .middles import Middles
 from .moments import Moments
+from .network_gains import NetworkGains, NetworkLosses
 from .network_gradient import NetworkGradient
 from .outcomes import CellCounts, ClassCounts, Outcomes
 
 __all__ = [
     "ArmijoGains", "CellCounts", "ClassCounts", "GradientSum", "HessianSum", "LossesAlong", "Magnitudes", "Middles",
-    "Moments", "NetworkGradient", "Outcomes", "Positions", "PositionsOfSome", "RowNorms", "Successes",
+    "Moments", "NetworkGains", "NetworkGradient", "NetworkLosses", "Outcomes", "Positions", "PositionsOfSome",
+    "RowNorms", "Successes",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ import numpy as np
 from ..data.grid import check_clip, power_of_two_above
 from ..data.private import Query
 from ..data.rows import Chunk, Rows
-from ..data.weights import in_parts
+from ..data.weights import joined
 from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.randomness import Bits
@@ -62,7 +62,7 @@ class NetworkGradient(Query):
             self._add(sums, signals, chunk.y[rows], None if chunk.weights is None else chunk.weights[rows])
             since += len(signals)
         total += sums.astype(np.int64)
-        return in_parts_again(total) if weighted else total
+        return joined(*total) if weighted else total
 
     def _add(self, sums: Floats, signals: Floats, y: Floats, weights: Floats | None) -> None:
         gradients = self.network.row_gradients(signals, y, self.w, self.loss)
@@ -74,8 +74,3 @@ class NetworkGradient(Query):
         for stage, gradient in zip(self.network.stages, gradients, strict=True):
             part = sums[..., stage.place].reshape(*sums.shape[:-1], *stage.layer.weight_shape)
             gradient.add_to(part, factors, self.unit, weights)
-
-
-def in_parts_again(total: Integers) -> Integers:
-    """Return a sum in two parts whose lower one is below 2^SHARE_BITS."""
-    return in_parts(total[1]) + np.stack([total[0], np.zeros_like(total[0])])

@@ -29,7 +29,7 @@ from ..minimizers import (
     slope_at_zero,
 )
 from ..minimizers.descent import METHODS
-from ..objectives import LinearObjective, Objective
+from ..objectives import LinearObjective, NetworkObjective, Objective
 from ..penalties import Penalty, stable_step
 from ..privacy import ZCDP, Budget, BudgetExhausted, Cost, Currency, GaussianDP, ObjectiveDP, PureDP, RenyiDP, Sampling
 from ..privacy.neighbours import Adjacency
@@ -60,11 +60,12 @@ __all__ = [
     "Backtracking", "Batch", "Budget", "BudgetExhausted", "Certificate", "ClassCounts", "Columns", "Comparison",
     "Cost", "Currency", "Curve", "DescentNoise", "Diagnostics", "Facts", "Floats", "Gaussian", "GaussianDP",
     "GradientDescent", "GradientSum", "HessianSum", "Integers", "Iterates", "Known", "Laplace", "LinearObjective",
-    "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NoisyMin", "NormGamma",
-    "Objective", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima", "Positions", "PrivateData", "PureDP",
-    "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver", "SampledWeights", "Sampling", "SealedRows", "Search",
-    "Sensitivity", "Softmax", "Solver", "SymmetricGaussian", "Temperature", "TiltedSum", "Trace", "choice", "clip",
-    "curve", "deviation", "failure_of", "first_averaged", "flag", "gaussian_norm", "gradient_precision", "integer",
-    "largest_curvature", "largest_eigenvalue", "number", "part", "require_perturbable", "sampling_error",
-    "share_of_noise", "slope_at_zero", "smallest_eigenpair", "stable_step", "tapered", "typical_norm",
+    "Logistic", "Loss", "LossesAlong", "Magnitudes", "Mechanism", "Minimizer", "Moments", "NetworkObjective",
+    "NoisyMin", "NormGamma", "Objective", "ObjectiveDP", "Outcomes", "Penalty", "PermuteAndFlip", "PerturbedMinima",
+    "Positions", "PrivateData", "PureDP", "RegularizedSum", "RenyiDP", "RowNorms", "SampledSolver",
+    "SampledWeights", "Sampling", "SealedRows", "Search", "Sensitivity", "Softmax", "Solver", "SymmetricGaussian",
+    "Temperature", "TiltedSum", "Trace", "choice", "clip", "curve", "deviation", "failure_of", "first_averaged",
+    "flag", "gaussian_norm", "gradient_precision", "integer", "largest_curvature", "largest_eigenvalue", "number",
+    "part", "require_perturbable", "sampling_error", "share_of_noise", "slope_at_zero", "smallest_eigenpair",
+    "stable_step", "tapered", "typical_norm",
 ]  # fmt: skip
