@@ -33,6 +33,7 @@ from dpsk.evaluation.release import Released, Releases
 from dpsk.evaluation.release import release as release_levels
 from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
 from dpsk.mechanisms import (
+    AboveThreshold,
     ArgMin,
     Gaussian,
     Laplace,
@@ -55,7 +56,12 @@ from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
+from dpsk.networks import Dense, Network
+from dpsk.networks.convolution import Convolution
+from dpsk.networks.pooling import MaxPooling
+from dpsk.networks.signals import signals_of
 from dpsk.objectives import Linear, LinearObjective
+from dpsk.objectives.network_objective import NetworkObjective, decay_of
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import (
     ZCDP,
@@ -64,6 +70,7 @@ from dpsk.privacy import (
     GaussianCost,
     GaussianDP,
     Ledger,
+    RenyiDP,
     Sampling,
     amplification,
     best_order,
@@ -77,6 +84,7 @@ from dpsk.privacy.units import ROW
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run, sampled
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
+from dpsk.solvers.line_search import LineSearch
 from dpsk.solvers.output_perturbation import strength
 from dpsk.solvers.second_order import Constants, SecondOrder
 from dpsk.solvers.sgd import SGD
@@ -179,3 +187,39 @@ def with_constants(modules, constants: dict[str, object]) -> Iterator[None]:
                 if hasattr(module, name):
                     changed.enter_context(mock.patch.object(module, name, value))
         yield
+
+
+def order_and_epsilon(costs, rate: float, times: int, delta: float) -> tuple[float, float]:
+    """Return the least epsilon of so many batches that pay these costs each, and the Renyi order that promises it."""
+    price = Sampling(rate).cost(costs)
+    found = ((RenyiDP(order).epsilon(times * price.rdp(order), delta), order) for order in amplification.ORDERS)
+    epsilon, order = min(found)
+    return order, epsilon
+
+
+def shares_of_search(noise: float, share: float, candidates: int, order: float) -> tuple[float, float]:
+    """Return mu of a gradient and epsilon of a Gaussian search among so many steps, the search's part being ``share``.
+
+    Together they cost at this order what a gradient with this noise over its clip costs alone.
+    """
+    price = Gaussian(1 / noise).cost.rdp(order)
+
+    def of_search(epsilon: float) -> float:
+        return AboveThreshold(epsilon, candidates, "gaussian").cost.dominating_rdp(order)
+
+    return math.sqrt(1 - share) / noise, conversions.largest_within(of_search, share * price)
+
+
+@contextmanager
+def seen_steps() -> Iterator[list[float]]:
+    """Note every step that a line search chooses."""
+    step, seen = LineSearch.step, list[float]()
+
+    def watched(*given):
+        chosen = step(*given)
+        if chosen is not None:
+            seen.append(chosen)
+        return chosen
+
+    with mock.patch.object(LineSearch, "step", watched):
+        yield seen

@@ -17,9 +17,9 @@ paper's network for CIFAR-10 on made images of that shape, for a few steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from functools import lru_cache
-from itertools import product
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from dpsk import DPLogisticRegression
 
 from .. import pictures
 from ..architectures import cifar_network, made_images, network_of, with_margin
-from ..experiment import save, write
+from ..experiment import fits, save, write
 from ..folds import fitted
 from ..inside import (
     SGD,
@@ -65,8 +65,8 @@ LINEAR = {"default on pixels": "pixels", "default on scattering": "scattering"}
 """The default linear model on fixed features, at the epsilon of all iterations together."""
 
 DELTA, RATE, ALPHA, CLIP = 1e-8, 1 / 200, 1e-3, 3.0
-NOISE = 1.0
-"""Of the methods without a search, over the clip: an iteration costs as much as such a gradient."""
+NOISE, NO_NOISE, NO_CLIP = 1.0, 1e-6, 1e3
+"""The noise over the clip of methods without a search: an iteration costs as much as such a gradient."""
 LONGEST, TRIED = 1.0, 10
 """The longest step of a search, and how many it tries: down to .13."""
 SHARE = 0.1
@@ -78,41 +78,53 @@ OBJECTIVE_ROWS = 5_000
 CLASSES = 10
 
 
-def noisy_steps(method: str) -> SGD:
-    """Return DP-SGD or DP-Adam of the paper, with as little noise as the budget allows."""
-    adam, clip = method != STEPS, CLIP if method in PRIVATE else 1e3  # which clips nothing
-    return SGD(Sampling(RATE), ITERATIONS, "adam" if adam else "sgd", 1e-3 if adam else 0.2, clip, 1 / ITERATIONS)
+@dataclass(frozen=True)
+class Schedule:
+    """Batches, how many, and how much noise there would be without a search: what all methods have in common."""
 
+    rate: float = RATE
+    iterations: int = ITERATIONS
+    noise: float = NOISE
 
-def line_search(order: float) -> LineSearch:
-    """Return DP-BLSGD in the paper's variant for networks: an even share of the budget for each iteration."""
-    mu, epsilon = shares_of_search(NOISE, SHARE, TRIED, order)
-    return LineSearch(
-        Sampling(RATE), noise="gaussian", gains="clipped", splits=ITERATIONS, search_share=epsilon / mu,
-        gradient_clip=CLIP, loss_clip=CLIP, step_max=LONGEST, shrink=0.8, candidates=TRIED, sufficient=1e-3,
-        increase="never", fallback=True,
-    )  # fmt: skip
+    def spent(self, iterations: int) -> tuple[int, float]:
+        """Return the epsilon of so many iterations, their number fixed before, and the order that promises it."""
+        return order_and_epsilon([Gaussian(1 / self.noise).cost], self.rate, iterations, DELTA)
 
+    @property
+    def budget(self) -> Budget:
+        order, epsilon = self.spent(self.iterations)
+        return Budget.of(epsilon, DELTA, currency=RenyiDP(order))
 
-def budget_of(method: str) -> tuple[Budget, float]:
-    """Return the budget of a run, and the Renyi order that it is kept at."""
-    order, epsilon = order_and_epsilon(Gaussian(1 / NOISE).cost, RATE, ITERATIONS, DELTA)
-    if method == NOISELESS:
-        order, epsilon = 2, 1e12
-    return Budget.of(epsilon, DELTA, currency=RenyiDP(order)), order
+    def solver(self, method: str, length: float = 0.2) -> SGD | LineSearch:
+        """Return a method of the paper that spends an even share of the budget on each iteration."""
+        clip = CLIP if method in PRIVATE else NO_CLIP
+        if method == SEARCHED:
+            return self._line_search()
+        optimizer, length = ("sgd", length) if method == STEPS else ("adam", 1e-3)
+        return SGD(Sampling(self.rate), self.iterations, optimizer, length, clip, average=1 / self.iterations)
+
+    def _line_search(self) -> LineSearch:
+        mu, epsilon = shares_of_search(self.noise, SHARE, TRIED, self.spent(self.iterations)[0])
+        return LineSearch(
+            Sampling(self.rate), noise="gaussian", gains="clipped", splits=self.iterations, search_share=epsilon / mu,
+            gradient_clip=CLIP, loss_clip=CLIP, step_max=LONGEST, shrink=0.8, candidates=TRIED, sufficient=1e-3,
+            increase="never", fallback=True,
+        )  # fmt: skip
 
 
 class Watched:
-    """Accuracy and objective of iterates, measured where nobody else may look."""
+    """Accuracy and objective of iterates, measured where nobody else may look, and the time that took."""
 
-    def __init__(self, objective: NetworkObjective, X: np.ndarray, y: np.ndarray) -> None:
-        self.objective, self.count, self.seen = objective, 0, list[tuple[float, float]]()
-        self.rows, self.tests = (X[:OBJECTIVE_ROWS], y[:OBJECTIVE_ROWS]), (X[images.TRAIN :], y[images.TRAIN :])
+    def __init__(self, objective: NetworkObjective, rows: Any, tests: Any) -> None:
+        self.objective, self.rows, self.tests = objective, rows, tests
+        self.count, self.seconds, self.seen = 0, 0.0, list[tuple[float, float]]()
 
     def __call__(self, w: np.ndarray) -> bool:
         self.count += 1
         if self.count in POINTS:
+            start = time.process_time()
             self.seen.append(self.at(w))
+            self.seconds += time.process_time() - start
         return self.count == ITERATIONS
 
     def at(self, w: np.ndarray) -> tuple[float, float]:
@@ -126,17 +138,19 @@ class Watched:
         network = self.objective.network
         size, rounded = network.block_rows, network.on_grid(w)
         blocks = (signals_of(X[a : a + size]) for a in range(0, len(X), size))
-        shaped = (block.reshape(len(block), *network.layers[0].inputs) for block in blocks)
-        return np.concatenate([network.scores(block, rounded) for block in shaped])
+        return np.concatenate([network.scores(block, rounded) for block in blocks])
 
 
 @lru_cache(maxsize=1)
-def problem(dataset: str, folder: Path | None) -> tuple[ArrayRows, np.ndarray, np.ndarray]:
-    """Return the training rows behind no door yet, and all images with pixels in [-1, 1], and their labels."""
+def problem(dataset: str, folder: Path | None) -> tuple[ArrayRows, Any, Any]:
+    """Return training rows behind no door yet, and those that show the objective and the accuracy, as arrays."""
     X, y = images.images(dataset, folder)
-    X = 2 * X - 1
-    how = RowMap(n_classes=CLASSES, fit_intercept=False, row_major=True)
-    return ArrayRows(X[: images.TRAIN], y[: images.TRAIN], how), X, y
+    X, train = 2 * X - 1, images.TRAIN
+    return held(X[:train], y[:train]), (X[:OBJECTIVE_ROWS], y[:OBJECTIVE_ROWS]), (X[train:], y[train:])
+
+
+def held(X: np.ndarray, y: np.ndarray) -> ArrayRows:
+    return ArrayRows(X, y, RowMap(n_classes=CLASSES, fit_intercept=False, row_major=True))
 
 
 def objective_of(network: Network, seed: int) -> NetworkObjective:
@@ -144,47 +158,92 @@ def objective_of(network: Network, seed: int) -> NetworkObjective:
 
 
 def measure(folder: Path | None, dataset: str, kind: str, method: str, iterations: int, seed: int) -> list[str]:
-    """Return what is seen at every point, as texts of several numbers, and seconds of processor time per iteration."""
+    """Return what is seen at every point, several numbers in a text, and seconds of processor time per iteration."""
     if method in LINEAR:
         return linear(folder, dataset, method, iterations, seed)
-    rows, X, y = problem(dataset, folder)
-    objective, (budget, order) = objective_of(network_of(dataset, kind), seed), budget_of(method)
-    solver: Any = line_search(order) if method == SEARCHED else noisy_steps(method)
-    watched, watching = Watched(objective, X, y), 0.0
-
-    def watch(w: np.ndarray) -> bool:
-        nonlocal watching
-        start = time.process_time()
-        ended = watched(w)
-        watching += time.process_time() - start
-        return ended
-
+    rows, *seen = problem(dataset, folder)
+    objective, plan = objective_of(network_of(dataset, kind), seed), Schedule(iterations=iterations)
+    if method == NOISELESS:
+        plan = replace(plan, noise=NO_NOISE)
+    watched = Watched(objective, *seen)
     with threadpool_limits(1), seen_steps() as chosen:
         start = time.process_time()
-        run(solver, PrivateData(rows, Ledger(budget), SeededBits(seed)), objective, watch)
-        seconds = (time.process_time() - start - watching) / watched.count
-    parts = zip((0, *POINTS), POINTS, strict=False)
-    steps = [float(np.mean(chosen[a:b])) for a, b in parts] if method == SEARCHED else []
+        data = PrivateData(rows, Ledger(plan.budget), SeededBits(seed))
+        run(plan.solver(method), data, objective, watched)
+        seconds = (time.process_time() - start - watched.seconds) / watched.count
     accuracies, objectives = zip(*watched.seen, strict=True)
-    epsilons = [spent(iteration) for iteration in POINTS] if method in PRIVATE else []
+    between = zip((0, *POINTS), POINTS, strict=False)
+    steps = [np.mean(chosen[a:b]) for a, b in between] if method == SEARCHED else []
+    epsilons = [plan.spent(iteration)[1] for iteration in POINTS] if method in PRIVATE else []
     return [*map(joined, (accuracies, objectives, epsilons, steps)), f"{seconds:.3f}"]
 
 
 def linear(folder: Path | None, dataset: str, method: str, iterations: int, seed: int) -> list[str]:
-    """Return the same of the default estimator, at its end."""
+    """Return the accuracy of the default estimator at the epsilon of all iterations, and the seconds of its fit."""
     X, y = images.images(dataset, folder)
     if LINEAR[method] == "scattering":
         X, _ = images.coefficients(dataset, folder)
-    model = DPLogisticRegression(epsilon=spent(iterations), delta=DELTA, random_state=seed)
+    _, epsilon = Schedule().spent(iterations)
+    model = DPLogisticRegression(epsilon=epsilon, delta=DELTA, random_state=seed)
     model, seconds = fitted(model, np.array(X[: images.TRAIN]), y[: images.TRAIN])
     accuracy = 100 * model.score(X[images.TRAIN :], y[images.TRAIN :])
-    return [joined([accuracy]), "", joined([spent(iterations)]), "", f"{seconds:.3f}"]
-
-
-def spent(iterations: int) -> float:
-    """Return the epsilon of so many iterations, had their number been fixed before."""
-    return order_and_epsilon(Gaussian(1 / NOISE).cost, RATE, iterations, DELTA)[1]
+    return [joined([accuracy]), "", joined([epsilon]), "", f"{seconds:.3f}"]
 
 
 def joined(numbers: Any) -> str:
     return " ".join(f"{number:.5g}" for number in numbers)
+
+
+KEY = ("dataset", "network", "method", "iterations", "seed")
+TABLE = Table("chen_lee_5", KEY, ("accuracy", "objective", "epsilon", "step", "seconds"), measure)
+
+
+def measure_cifar(folder: Path | None, method: str, iterations: int) -> list[str]:
+    """Return how large the network and a batch are, losses before and after, and seconds of processor time."""
+    del folder
+    made, y = made_images(CIFAR_ROWS, 0)
+    X, plan = with_margin(made), Schedule(CIFAR_RATE, iterations, NO_NOISE)
+    objective, rows = objective_of(cifar_network(), 0), held(X, y)
+    watched = Watched(objective, (X, y), (X, y))
+    with threadpool_limits(1):
+        start = time.process_time()
+        data = PrivateData(rows, Ledger(plan.budget), SeededBits(0))
+        result = run(plan.solver(method, 0.1), data, objective)
+        seconds = (time.process_time() - start) / iterations
+    before, after = (watched.at(w)[1] for w in (objective.start(), result.w))
+    return [
+        str(objective.n_weights), f"{CIFAR_ROWS * CIFAR_RATE:g}", f"{before:.4f}", f"{after:.4f}", f"{seconds:.1f}"
+    ]  # fmt: skip
+
+
+CIFAR_ROWS, CIFAR_RATE, CIFAR_ITERATIONS = 200, 0.1, 4
+CIFAR = Table(
+    "chen_lee_5_cifar",
+    ("method", "iterations"),
+    ("weights", "rows of a batch", "objective before", "objective after", "s per iteration"),
+    measure_cifar,
+)
+
+
+def needs(repeats: int) -> list[tuple[Table, list[tuple]]]:
+    """Return the runs of all networks, seed by seed, then one fit of each linear model."""
+    runs = [(*panel, m, ITERATIONS, seed) for seed in range(repeats) for panel in PANELS for m in METHODS]
+    fits = [(dataset, "linear", m, ITERATIONS, 0) for m in LINEAR for dataset in images.DATASETS]
+    return [(CIFAR, [(m, CIFAR_ITERATIONS) for m in (STEPS, SEARCHED)]), (TABLE, [*fits, *runs])]
+
+
+@cache
+def traces() -> dict[tuple[str, str, str], dict[str, dict[str, np.ndarray]]]:
+    """Return what was measured, by data, network and method, then by field and seed: one number for each point."""
+    found: dict[tuple[str, str, str], dict[str, dict[str, np.ndarray]]] = {}
+    for row in TABLE.rows().where(iterations=ITERATIONS):
+        of_method = found.setdefault((row["dataset"], row["network"], row["method"]), {})
+        for field in TABLE.measured:
+            of_method.setdefault(field, {})[row["seed"]] = np.array(row[field].split(), dtype=float)
+    return found
+
+
+def note() -> str:
+    rows = Rows(row for row in TABLE.rows().where(iterations=ITERATIONS) if row["method"] in METHODS)
+    about = f"means over runs, {ITERATIONS} iterations; the paper: 5 runs, the number of iterations is in the picture alone"
+    return f"{about}. {fits(rows, 'method', ('dataset', 'network'))}"
