@@ -5,10 +5,12 @@ from .data import Categories, Chunks, Date, Number, Text
 from .estimators import (
     DPAGDSVC,
     DPAGDLogisticRegression,
+    DPConvolutionalClassifier,
     DPGradientDescentClassifier,
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPSecondOrderClassifier,
     DPSGDClassifier,
     DPTabularClassifier,
@@ -43,9 +45,9 @@ from .testing import check_twins
 
 __all__ = [
     "DPAGDSVC", "TRUSTED_TYPES", "AuditDisplay", "AuditResult", "BudgetExhausted", "Categories", "Chunks",
-    "DPAGDLogisticRegression", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
-    "DPLogisticRegression", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier", "Date",
-    "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
+    "DPAGDLogisticRegression", "DPConvolutionalClassifier", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
+    "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier",
+    "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC",
     "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
     "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",

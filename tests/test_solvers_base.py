@@ -8,7 +8,7 @@ from dpsk.mechanisms import SeededBits
 from dpsk.objectives import LinearObjective
 from dpsk.penalties import L2
 from dpsk.privacy import Budget, BudgetExhausted, Ledger
-from dpsk.solvers import Diagnostics, Result, run
+from dpsk.solvers import Diagnostics, Result, Solver, run
 
 OBJECTIVE = LinearObjective(Logistic(), L2(0.1), (4,))
 
@@ -19,7 +19,7 @@ def make_data(epsilon=1.0):
     return PrivateData(rows, Ledger(Budget.of(epsilon, 1e-6)), SeededBits(0))
 
 
-class Yields:
+class Yields(Solver):
     """A solver that yields some weights and then runs out of budget."""
 
     def __init__(self, *weights, exhausted):

@@ -12,7 +12,7 @@ from .private import Batch, Door, NoisyQuery, PrivateData, Query, Sealed, Statis
 from .row_map import PublicShape, RowMap
 from .rows import Chunk, Kernel, RawChunk, Rows
 from .schema import Schema, require_columns, schema_of
-from .scores import row_scores
+from .scores import row_scores, rows_on_grid
 from .stored import StoredRows
 from .tables import ArrayTable, Chunks, StoredTable, Table
 from .waves import Waves
@@ -23,5 +23,5 @@ __all__ = [
     "PrivateData", "PublicShape", "Query", "RawChunk", "RawRows", "RowMap", "Rows", "Schema", "Sealed", "Statistic",
     "StoredRows", "StoredTable", "Table", "Text", "Unknown", "UnknownFact", "UnreadBlock", "Waves", "aligned",
     "frame_of", "is_dask", "map_rows", "of_each", "per_block", "picked", "require_columns", "require_table",
-    "row_scores", "schema_of",
+    "row_scores", "rows_on_grid", "schema_of",
 ]  # fmt: skip

@@ -20,8 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..mechanisms.samplers import Floats
+from .arrays import ArrayRows, blocks_of
 from .grid import LARGEST_ENTRY
-from .rows import Matrix
+from .row_map import RowMap
+from .rows import Chunk, Matrix
 from .sparse import one_per_place
 from .waves import Waves
 
@@ -53,6 +55,19 @@ def row_scores(
         for rows, part in sums(X, coef, ranges, origin, data_norm):
             scores[rows] = part + constant
     return scores
+
+
+def rows_on_grid(X: Matrix, how: RowMap) -> Iterator[Chunk]:
+    """Yield rows on the grid on which they were fitted, some at a time: for models that are not linear.
+
+    ``X`` is a dense array or a sparse matrix of finite numbers, with as many columns as ``how`` is for. The labels of
+    the chunks mean nothing.
+    """
+    X = X.tocsr() if sp.issparse(X) else X
+    for rows in blocks_of(X):
+        block = X[rows]
+        labels = np.ones(block.shape[0]) if how.n_classes is None else np.zeros(block.shape[0], dtype=np.intp)
+        yield from ArrayRows(block, labels, how)._chunks()
 
 
 def _scores_with_waves(X: Matrix, coef: Floats, intercept: Floats, ranges: Floats | None, waves: Waves) -> Floats:

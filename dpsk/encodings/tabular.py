@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -96,6 +97,9 @@ class TabularEncoding(Encoding):
     fit_intercept: bool = flag(True)
     interactions: str | None = choice(None, "fourier")
     features_seed: int = integer(0, 0)
+
+    standardize: ClassVar[str] = "private"
+    """Features are standardised with what is counted anyway."""
 
     def require(self, facts: Facts) -> None:
         """Raise ValueError if this encoding is not for these data; called before any cost."""

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._sklearn_compat import CALLER_OF_FIT, CallbackSupportMixin, with_callbacks
-from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact, row_scores
+from ..data import Door, Facts, RowMap, Table, Unknown, UnknownFact
 from ..data.labels import as_classes
 from ..encodings.weighting import require_class_weight
 from ..mechanisms import bits_for
@@ -32,6 +32,7 @@ from .blocks import by_blocks
 from .constructor import InOwnWords, in_own_words, refuse_unsupported
 from .documentation import documented
 from .exported import Exported
+from .fitted_scores import scores_of
 from .nonprivate import minimise
 from .opening import open_table, rows_for
 from .plan import Plan, doubts, plan_of
@@ -49,9 +50,9 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
     """Base of all private classifiers.
 
     A subclass declares its parameters as fields, which become keyword arguments of the constructor and carry their
-    checks (:mod:`dpsk.requirements`), and gives ``_plan(facts)``. A fitted model holds what was released (``coef_``,
-    ``intercept_``), public facts (``classes_``, ``n_features_in_``) and the frozen report ``privacy_spent_``: no rows,
-    sums, norms, counts, random state or live ledger.
+    checks (:mod:`dpsk.requirements`), and gives ``_plan(facts)``. A fitted model holds what was released (weights: the
+    objective of the plan says under which names), public facts (``classes_``, ``n_features_in_``) and the frozen report
+    ``privacy_spent_``: no rows, sums, norms, counts, random state or live ledger.
 
     Parameters
     ----------
@@ -60,8 +61,6 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||coef||^2, in the units
         that are fitted, so ``alpha = 1 / (C * n_samples)`` in terms of scikit-learn's C.
-    fit_intercept : bool
-        Whether to fit an intercept, which is not penalised.
     classes : array-like or None
         All labels that may occur. None: the labels seen, which are then treated as public.
     group_column : str or None
@@ -88,8 +87,6 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-    intercept_ : ndarray of shape (1,) or (n_classes,)
     classes_ : ndarray of shape (n_classes,)
     evaluations_ : dict
         How many gradients ("gradient"), Hessians ("Hessian"), losses (in searches: "losses", "gains") and scores that
@@ -108,7 +105,6 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
     epsilon: float = field(default=1.0, kw_only=False)
     delta: float = field(default=1e-6, kw_only=False)
     alpha: float = number(1e-4)
-    fit_intercept: bool = True
     classes: Any = checked(None, lambda name, value: as_classes(value))
     group_column: str | None = checked(None, require_name)
     class_weight: Any = checked(None, require_class_weight)
@@ -227,6 +223,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
             report = replace(report, **table.sizes)
         else:
             how = _suitable(plan.encoding.learned(door, table), plan, table.facts)
+            if not plan.objective.linear:
+                how = replace(how, fit_intercept=False)  # its layers have biases
             left_out = plan.encoding.left_out(how)
             self._warn(() if left_out is None else (left_out,), deeper=1)
             weighed = plan.weighting.learned(door, table, how)
@@ -235,13 +233,13 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
             how, of_classes = weighed.how, weighed.of_classes
             data = door.open(table.rows(how), weight=weighed.weight)
             objective = plan.objective.on(data.n_parameters, facts.n_classes).of_weighed(weighed.multiple)
-            result = run(plan.solver, data, objective, progress.observer(data, how))
+            result = run(plan.solver, data, objective, progress.observer(data, objective, how))
             columns = () if facts.schema is None else facts.schema.words
             given = table.sample_weight is not None
             report = replace(door.report(), columns=columns, weighted=given, **table.sizes)
             evaluations = data.evaluations
         self._warn(result.diagnostics.doubts, deeper=1)
-        fitted = progress.attributes(result.w, how)
+        fitted = progress.attributes(objective, result.w, how)
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}
         if of_classes is not None:
             shown["class_weight_"] = of_classes
@@ -261,10 +259,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
         ``fit``. The score of a row depends on that row and the model alone, bit for bit: not on other rows,
         their number, or how they are stored.
         """
-        check_is_fitted(self, "coef_")
-        how = (getattr(self, name, None) for name in ("ranges_", "data_norm_", "waves_"))
-        known = self.coef_, self.intercept_, *how
-        scores = np.concatenate([row_scores(rows, *known) for rows in rows_for(self, X)])
+        check_is_fitted(self)
+        scores = np.concatenate([scores_of(self, rows) for rows in rows_for(self, X)])
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     @by_blocks
@@ -284,7 +280,7 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
         return state
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")  # a report alone is what a fit leaves that came to nothing
+        return hasattr(self, "classes_")  # a report alone is what a fit leaves that came to nothing
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -16,7 +16,7 @@ from ..data import ArrayTable, RowMap, Table
 from ..encodings import Weighting
 from ..losses import Logistic, Softmax
 from ..mechanisms.samplers import Floats
-from ..objectives import LinearObjective
+from ..objectives import LinearObjective, Objective
 from ..solvers import Diagnostics, Result
 from ..solvers.calibrated import (
     FACTORS,
@@ -32,7 +32,7 @@ _TOLERANCE = 1e-9
 
 
 def minimise(
-    table: Table, objective: LinearObjective, how: RowMap, weighting: Weighting, *, calibrate: bool = False
+    table: Table, objective: Objective, how: RowMap, weighting: Weighting, *, calibrate: bool = False
 ) -> tuple[Result, Floats | None]:
     """Return the minimiser of mean(loss) + alpha/2 * ||coef||^2 on rows as they are, and weights of classes.
 
@@ -42,6 +42,8 @@ def minimise(
     """
     if not isinstance(table, ArrayTable):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
+    if not isinstance(objective, LinearObjective):
+        raise TypeError(f"epsilon=inf fits linear models, and {type(objective).__name__} is none")
     X = _matrix(table.given)
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
     weights, of_classes = weighting.exact(table, y)

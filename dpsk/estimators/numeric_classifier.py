@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from .classifier import PrivateClassifier
+from .linear_classifier import LinearClassifier
 
 
-class NumericClassifier(PrivateClassifier):
-    """Base of private classifiers that take tables of numbers.
+class NumericClassifier(LinearClassifier):
+    """Base of linear classifiers that take tables of numbers.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def facts_of(model: Any, X: Any, n_classes: int) -> Facts:
 
 def rows_for(model: Any, X: Any) -> Iterator[Any]:
     """Yield the rows of a table in memory as a fitted model scores them: numbers, or the features of a raw table."""
-    if model.columns is None:
+    if not hasattr(model, "encoder_"):
         yield validated_rows(model, X)
         return
     features = model.encoder_.features

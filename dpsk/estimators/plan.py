@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from ..data import Facts, Unknown
 from ..encodings import Encoding, Weighting
-from ..objectives import Linear
+from ..objectives import Model
 from ..penalties import L2
 from ..privacy import Budget, GaussianDP, conversions
 from ..privacy.neighbours import Adjacency
@@ -31,7 +31,7 @@ class Plan:
     ----------
     solver : Solver
         The algorithm, with its parameters.
-    objective : Linear
+    objective : Model
         The model, its loss and its penalty.
     encoding : Encoding
         How a table becomes numbers on a grid.
@@ -42,13 +42,13 @@ class Plan:
     """
 
     solver: Solver
-    objective: Linear
+    objective: Model
     encoding: Encoding
     budget: Budget | None
     weighting: Weighting = field(default_factory=Weighting)
 
     def __post_init__(self) -> None:
-        wanted: dict[str, Any] = {"solver": Solver, "objective": Linear, "encoding": Encoding, "budget": Budget | None}
+        wanted: dict[str, Any] = {"solver": Solver, "objective": Model, "encoding": Encoding, "budget": Budget | None}
         for name, kind in wanted.items():
             if not isinstance(getattr(self, name), kind):
                 given = getattr(self, name)
@@ -59,6 +59,9 @@ class Plan:
         """Raise ValueError if the parts do not suit these data, or one another."""
         if self.budget is not None:
             self.encoding.require(facts)
+            self.solver.require_model(self.objective)
+            if not self.objective.linear and facts.schema is None:
+                self.objective.on(facts.n_features, facts.n_classes)  # or its error
             self.solver.require(self.objective.loss_for(facts.n_classes), facts, self.budget.currency)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from .._sklearn_compat import callback_context
 from ..data import PrivateData, RowMap
 from ..mechanisms.samplers import Floats
+from ..objectives import Objective
 from .tabular_encoder import TabularEncoder
 
 
@@ -14,35 +15,37 @@ class Progress:
 
     def __init__(self, estimator: Any, classes: Any) -> None:
         self._estimator, self._classes, self._context = estimator, classes, callback_context(estimator)
+        self._count = 0  # of iterates
         if self._context is not None:
             self._context.call_on_fit_task_begin(estimator=estimator)
 
-    def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
-        """Return the fitted attributes that weights of shape (p,) or (p, K) stand for, in the user's units."""
-        coef, intercept = how.in_user_units(w)
-        released: dict[str, Any] = {"coef_": coef, "intercept_": intercept, "waves_": how.waves}
+    def attributes(self, objective: Objective, w: Floats, how: RowMap) -> dict[str, Any]:
+        """Return the fitted attributes that weights of an objective stand for."""
+        released = objective.attributes(w, how)
+        if not objective.linear:
+            released["n_iter_"] = self._count
         if how.features is not None:
             released["encoder_"] = TabularEncoder(how.features)
         else:
             released |= {"ranges_": how.ranges, "data_norm_": how.data_norm}
         return {"classes_": self._classes, **released}
 
-    def observer(self, data: PrivateData, how: RowMap) -> Callable[[Floats], bool]:
+    def observer(self, data: PrivateData, objective: Objective, how: RowMap) -> Callable[[Floats], bool]:
         """Return what is called with every iterate; it returns True where a callback ends the fit."""
-        count, shown, verbose = 0, -1, self._estimator.verbose
+        shown, verbose = -1, self._estimator.verbose
 
         def observe(w: Floats) -> bool:
-            nonlocal count, shown
-            count += 1
+            nonlocal shown
+            self._count += 1
             used = 1 - data.remaining / data.budget.limit
             if verbose and (int(10 * used) > shown or verbose > 1):
                 shown = int(10 * used)
-                print(f"[{type(self._estimator).__name__}] iterate {count}: {100 * used:.0f}% of the budget used")
+                print(f"[{type(self._estimator).__name__}] iterate {self._count}: {100 * used:.0f}% of the budget used")
             if self._context is None:
                 return False
             task = self._context.subcontext(task_name="iterate")
             task.call_on_fit_task_begin(estimator=self._estimator)
-            return bool(self._end(task, lambda: self.attributes(w, how)))
+            return bool(self._end(task, lambda: self.attributes(objective, w, how)))
 
         return observe
 

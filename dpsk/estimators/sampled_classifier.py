@@ -2,9 +2,9 @@
 
 from ..privacy import Budget, Currency, Sampling
 from ..privacy.amplification import SCHEMES
-from ..privacy.neighbours import Adjacency
 from ..requirements import choice, part
 from ..solvers.sampled import SampledSolver
+from .batches import budget_on_batches, sampling_of
 from .numeric_classifier import NumericClassifier
 
 
@@ -26,19 +26,8 @@ class SampledClassifier(NumericClassifier):
 
     def _sampled(self, *, used: bool = True) -> Sampling:
         """Return how batches are drawn, all rows where batches are not ``used``; raise ValueError without a theorem."""
-        sampling = Sampling(float(self.sampling_rate), self.sampling) if used else Sampling(1.0)
-        replaced = Adjacency(self.adjacency) is Adjacency.REPLACE
-        if replaced and sampling.scheme == "poisson" and sampling.rate < 1:
-            raise ValueError(
-                "adjacency='replace' cannot be combined with sampling='poisson': no theorem covers it. Use "
-                "sampling_rate=1.0, or sampling='without-replacement', which needs far more noise"
-            )
-        return sampling
+        return sampling_of(self.sampling_rate, self.sampling, self.adjacency) if used else Sampling(1.0)
 
     def _sampled_budget(self, solver: SampledSolver, of_all_rows: Currency) -> Budget:
         """Return the cap, kept at the Renyi order that is best for the plan, or as for batches that hold all rows."""
-        whole = Budget.of(self.epsilon, self.delta, currency=of_all_rows)
-        if solver.sampling.rate == 1:
-            return whole
-        currency = solver.planned_currency(whole.epsilon, whole.delta)
-        return Budget.of(self.epsilon, self.delta, currency=currency)
+        return budget_on_batches(solver, self.epsilon, self.delta, of_all_rows)

@@ -3,10 +3,11 @@
 from ..data import Facts, Unknown
 from ..encodings import LinearEncoding
 from ..objectives import Linear
-from ..privacy import Budget, GaussianDP
-from ..privacy.pld import PlannedSteps, require_dp_accounting
+from ..privacy import GaussianDP
+from ..privacy.pld import PlannedSteps
 from ..requirements import choice, integer, number, require_stable_steps
 from ..solvers.sgd import SGD
+from .batches import budget_of_steps, planned_steps, require_equal_steps
 from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LOSSES, LossNamed, ProbabilitiesOfLogLoss
 from .sampled_classifier import SampledClassifier
@@ -63,7 +64,10 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         rate = self._learning_rate()
         solver = with_parameters_of(self, SGD, sampling=self._sampled(), learning_rate=rate, noise_multiplier=noise)
         objective = Linear(LossNamed(self.loss), l2_of(self))
-        budget = self._sampled_budget(solver, GaussianDP()) if planned is None else self._fixed_budget(planned)
+        if planned is None:
+            budget = self._sampled_budget(solver, GaussianDP())
+        else:
+            budget = budget_of_steps(planned, self.steps, self.epsilon, self.delta)
         return Plan(solver, objective, encoding, budget)
 
     def _learning_rate(self) -> float:
@@ -75,15 +79,5 @@ class DPSGDClassifier(ProbabilitiesOfLogLoss, SampledClassifier):
         """Return the plan of privacy loss distributions, None where these do not account."""
         if self.accountant == "rdp":
             return None
-        require_dp_accounting()
-        if self.sampling != "poisson" or self.standardize is not None:
-            raise ValueError(
-                "accountant='pld' plans equal steps on Poisson batches and nothing else: use sampling='poisson' "
-                "and standardize=None, or accountant='rdp'"
-            )
-        Budget.of(self.epsilon, self.delta, currency=GaussianDP())  # or its error
-        rate = self._sampled().rate
-        return PlannedSteps.plan(rate, int(self.steps), float(self.epsilon), float(self.delta))
-
-    def _fixed_budget(self, planned: PlannedSteps) -> Budget:
-        return Budget(float(self.epsilon), float(self.delta), planned, float(self.steps))
+        require_equal_steps(self.sampling, self.standardize)
+        return planned_steps(self._sampled().rate, self.steps, self.epsilon, self.delta)

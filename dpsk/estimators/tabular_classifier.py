@@ -12,8 +12,8 @@ from ..requirements import checked
 from ..solvers.gradient_descent import GradientDescent
 from ..solvers.output_perturbation import OutputPerturbation
 from ..solvers.shrunk import Shrunk
-from .classifier import PrivateClassifier
 from .effects import Effects, effects_of
+from .linear_classifier import LinearClassifier
 from .plan import Plan, l2_of, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
@@ -21,7 +21,7 @@ REACH = 0.5  # of the descent, beside that for tables of numbers: hats overlap, 
 TRACED = 60  # parts of the descent, from which the noise in its result is judged
 
 
-class DPTabularClassifier(Probabilities, PrivateClassifier):
+class DPTabularClassifier(Probabilities, LinearClassifier):
     """Differentially private classifier for raw tables: text, numbers, dates and missing entries as they are.
 
     The model is a sum of curves, one for each column of numbers, and of bars, one for each category: ``effects_`` has

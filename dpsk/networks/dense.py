@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
 from ..data.weights import joined, products
 from ..mechanisms.samplers import Floats, Integers
@@ -55,14 +56,22 @@ class _DenseGradients(RowGradients):
         return norms
 
     def total(self, factors: Floats, unit: float, weights: Floats | None) -> Integers:
-        spacing = unit / SIGNAL_STEP
-        residuals = np.trunc(self._slopes * (factors * (SLOPE_STEP / spacing))[:, None])
-        if weights is None:
-            return self._sum(residuals)
-        high, low = products(residuals, weights)
-        return joined(self._sum(high), self._sum(low))
-
-    def _sum(self, residuals: Floats) -> Integers:
-        sums = np.concatenate([self._signals.T @ residuals, (ONE * residuals.sum(axis=0))[None]])
+        shape = self._signals.shape[1] + 1, self._slopes.shape[1]
+        sums = np.zeros(shape if weights is None else (2, *shape))
+        self.add_to(sums, factors, unit, weights)
         whole: Integers = sums.astype(np.int64)
-        return whole
+        return whole if weights is None else joined(*whole)
+
+    def add_to(self, sums: Floats, factors: Floats, unit: float, weights: Floats | None) -> None:
+        residuals = self._slopes * (factors * (SLOPE_STEP / (unit / SIGNAL_STEP)))[:, None]
+        np.trunc(residuals, out=residuals)
+        if weights is None:
+            self._add(sums, residuals)
+        else:
+            for part, residuals_part in zip(sums, products(residuals, weights), strict=True):
+                self._add(part, residuals_part)
+
+    def _add(self, sums: Floats, residuals: Floats) -> None:
+        """Add the product of signals and residuals to ``sums``, which lie row by row: as columns of its transpose."""
+        sums[-1] += ONE * residuals.sum(axis=0)
+        dgemm(1.0, residuals.T, self._signals.T, 1.0, sums[:-1].T, trans_b=True, overwrite_c=True)

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ..data import RowMap
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
 from ..penalties import Penalty
@@ -25,6 +27,10 @@ class LinearObjective(Objective):
 
     def of_weighed(self, multiple: float) -> "LinearObjective":
         return replace(self, penalty=self.penalty.divided(multiple))
+
+    def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
+        coef, intercept = how.in_user_units(w)
+        return {"coef_": coef, "intercept_": intercept, "waves_": how.waves}
 
     def start(self) -> Floats:
         return np.zeros(self.shape)

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from ..data import RowMap
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
-from ..networks import Network
+from ..networks import Network, TrainedNetwork
 from ..penalties import Penalty, WeightDecay
 from ..queries.network_gains import NetworkGains, NetworkLosses
 from ..queries.network_gradient import NetworkGradient
@@ -30,6 +32,16 @@ class NetworkObjective(Objective):
 
     def of_weighed(self, multiple: float) -> "NetworkObjective":
         return replace(self, penalty=self.penalty.divided(multiple))
+
+    def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
+        trained = TrainedNetwork.of(self.network, w, how)
+        weights = trained.matrices_for_columns
+        return {
+            "coefs_": [W[:-1].copy() for W in weights],
+            "intercepts_": [W[-1].copy() for W in weights],
+            "network_": trained,
+            "n_layers_": len(weights) + 1,
+        }
 
     def start(self) -> Floats:
         return self.network.start(self.seed)

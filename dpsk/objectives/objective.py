@@ -3,8 +3,9 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from ..data import RowMap
 from ..data.private import Query
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
@@ -34,6 +35,10 @@ class Objective(ABC):
     @abstractmethod
     def of_weighed(self, multiple: float) -> "Objective":
         """Return the objective whose losses were divided by ``multiple``: the penalty is, too."""
+
+    @abstractmethod
+    def attributes(self, w: Floats, how: RowMap) -> dict[str, Any]:
+        """Return what a fitted model keeps of weights, by the names of its attributes: in the user's units."""
 
     @abstractmethod
     def start(self) -> Floats:

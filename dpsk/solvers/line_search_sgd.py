@@ -1,0 +1,150 @@
+"""DP-SGD whose steps a private line search finds, on a schedule fixed before the run (Chen & Lee 2020, §5.7).
+
+Nothing is bought twice and no price grows: each batch pays for one gradient and one search, and where the search finds
+no step, a shorter one is taken unasked. So the number of steps is known before the run, as for DP-SGD.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..data.private import Batch, PrivateData
+from ..mechanisms import Gaussian, Mechanism
+from ..mechanisms.samplers import Floats
+from ..objectives import Objective
+from ..privacy import Cost, Sampling
+from ..requirements import choice, clip, flag, integer, number, part
+from .sampled import SampledSolver
+from .solver import Iterates
+from .step_search import Along, Backtracking
+
+
+@dataclass(frozen=True)
+class LineSearchSGD(SampledSolver):
+    """DP-SGD with a backtracking search for every step. :meth:`of_paper` gives the variant of Chen & Lee (2020), §5.7.
+
+    A batch gives a noisy gradient g. The search tries ``step_max * shrink**i`` for i = 0, 1, ... and takes the first
+    step whose noisy gain reaches ``sufficient`` times what a straight line along g would gain. If none of
+    ``candidates`` steps does, the next shorter one is taken. The search costs the same whichever step it finds.
+
+    Parameters
+    ----------
+    sampling : Sampling
+        How batches are drawn.
+    steps : int
+        Number of batches.
+    gradient_clip, loss_clip : float
+        C_grad and C_obj: bounds on one row's gradient norm, and on its loss where losses are clipped
+        (``gains="clipped"``). Larger ones are clipped.
+    gains : {"per-unit", "clipped"}
+        What the search compares: each row's gain per unit of step length, within ``gradient_clip``, whose noise shrinks
+        with the step; or the difference of clipped losses, the paper's.
+    noise : {"laplace", "gaussian"}
+        Noise of the search. Gaussian noise pays for each step that may be tried.
+    search_share : float
+        Epsilon of a search as a multiple of mu, the sensitivity over the noise of a gradient.
+    step_max, shrink, candidates : float, float, int
+        eta_0, beta and max_it of the paper.
+    sufficient : float
+        alpha of the paper, in (0, 1).
+    denoised : bool
+        Whether the noise in g, whose size is public, is subtracted from its squared length before a gain is required.
+        With many weights most of that length is noise, and no step could gain so much.
+    adapt_every, growth : int, float
+        After so many steps ``step_max`` becomes ``growth`` times the longest step taken meanwhile, and never more than
+        at first: tau and varsigma of the paper.
+    rises : bool
+        Whether ``step_max`` may rise again. In the paper it only falls.
+    average : float
+        The last part of the iterates whose mean is the result, in (0, 1]. The smallest numbers keep the last one only.
+    """
+
+    any_model = True
+
+    sampling: Sampling
+    steps: int = integer(500)
+    gradient_clip: float = clip(1.0)
+    loss_clip: float = clip(3.0)
+    gains: str = choice("per-unit", "per-unit", "clipped")
+    noise: str = choice("laplace", "laplace", "gaussian")
+    search_share: float = number(0.5, open_low=True)
+    step_max: float = number(3.0, open_low=True)
+    shrink: float = part(0.7, whole=False)
+    candidates: int = integer(10)
+    sufficient: float = part(0.5, whole=False)
+    denoised: bool = flag(True)
+    adapt_every: int = integer(10)
+    growth: float = number(1.5, 1)
+    rises: bool = flag(True)
+    average: float = part(0.5)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.shortest < 2.0**-60 or self.step_max > 2.0**60:
+            raise ValueError(
+                f"step_max={self.step_max!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
+                "beyond 2**-60 or 2**60: use fewer candidates, or a larger shrink"
+            )
+
+    @property
+    def shortest(self) -> float:
+        """The step that is taken where the search finds none, at first."""
+        return self.step_max * self.shrink**self.candidates
+
+    def iterates(self, data: PrivateData, objective: Objective) -> Iterates:
+        mu = self.calibrated(data)
+        measure, choose = Gaussian(mu), self.chooser(self.search_share * mu)
+        w, mean, far, chosen = objective.start(), np.zeros(objective.shape), self.step_max, list[float]()
+        first = self.steps - math.ceil(self.average * self.steps)
+        for step in range(self.steps):
+            batch = data.subsample(self.sampling, [measure, choose], "gradient and search")
+            sealed = batch.measure(objective.gradient(w, clip=self.gradient_clip))
+            noisy = batch.release(sealed, measure)
+            gradient = noisy / batch.n_rows + objective.penalty.gradient(w)
+            noise = sealed.sensitivity.l2 * sealed.unit / mu / batch.n_rows if self.denoised else 0.0
+            chosen.append(self.step(batch, objective, w, gradient, noise, choose, far))
+            w = w - chosen[-1] * gradient
+            if len(chosen) == self.adapt_every:
+                far, chosen = min(self.growth * max(chosen), self.step_max if self.rises else far), []
+            if step < first:
+                yield w
+            else:
+                mean = mean + (w - mean) / (step - first + 1)
+                yield mean
+        return None
+
+    def step(
+        self, batch: Batch, objective: Objective, w: Floats, grad: Floats, noise: float, bought: Mechanism, far: float
+    ) -> float:
+        """Return how far to go against the gradient, at most so ``far``; ``noise`` is that in each of its entries."""
+        steps: Floats = far * np.power(self.shrink, np.arange(self.candidates + 1))
+        square = float(np.square(grad).sum())
+        if square == 0:
+            return float(steps[-1])
+        hoped = self.sufficient * max(square - grad.size * noise**2, 0.0)
+        along = Along(w, grad, steps[:-1], hoped * steps[:-1])
+        return float(steps[self.search.find(batch, objective, along, bought)])
+
+    @property
+    def search(self) -> Backtracking:
+        """How a step is found."""
+        per_unit = self.gains == "per-unit"
+        return Backtracking(self.gradient_clip if per_unit else self.loss_clip, self.noise, per_unit)
+
+    def chooser(self, epsilon: float) -> Mechanism:
+        """Return what a search costs that has this epsilon."""
+        return self.search.mechanism(epsilon, self.candidates)
+
+    def calibrated(self, data: PrivateData) -> float:
+        """Return mu of a gradient, of which ``steps`` batches cost what is left of the budget."""
+        return self.sampling.strongest(self.costs, data.share(self.steps, solved=True), data.currency)
+
+    @property
+    def planned(self) -> int:
+        """How many batches are planned."""
+        return self.steps
+
+    def costs(self, mu: float) -> tuple[Cost, Cost]:
+        """Return what a batch costs."""
+        return Gaussian(mu).cost, self.chooser(self.search_share * mu).cost
