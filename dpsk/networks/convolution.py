@@ -5,7 +5,6 @@ import threading
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from ..data.grid import SHARE_BITS
 from ..data.weights import joined
@@ -93,7 +92,7 @@ class Convolution(Weighted):
         n, k, (height, width, channels) = len(slopes), self.size, self.inputs
         down, across, _ = self.outputs
         sums = _SCRATCH.array(n, down, across, k, k * channels)
-        np.matmul(slopes.reshape(-1, self.channels), W[:-1].T, out=sums.reshape(-1, self.fan_in))
+        np.dot(slopes.reshape(-1, self.channels), W[:-1].T, out=sums.reshape(-1, self.fan_in))
         strips = np.zeros((n, height, across, k * channels))  # every row of the image, still in pieces that overlap
         for i in range(k):
             strips[:, i : i + down] += sums[:, :, :, i]
@@ -106,7 +105,8 @@ class Convolution(Weighted):
     def row_gradients(self, signals: Floats, slopes: Floats) -> RowGradients:
         slopes = slopes.reshape(len(slopes), self._n_windows, self.channels)
         if self._coarser_bits:
-            slopes = np.rint(slopes * 0.5**self._coarser_bits) * 2.0**self._coarser_bits
+            spacing = math.ldexp(1.0, self._coarser_bits)
+            slopes = np.rint(slopes * (1 / spacing)) * spacing
         return _FormedGradients(self._windows(signals).transpose(0, 2, 1) @ slopes)
 
     def _windows(self, signals: Floats) -> Floats:
@@ -114,16 +114,19 @@ class Convolution(Weighted):
 
         They lie in memory as they are copied fastest, window by window or place by place. Products accept both.
         """
-        n, k, (_, _, channels) = len(signals), self.size, self.inputs
+        n, k, channels = len(signals), self.size, self.inputs[2]
         down, across, _ = self.outputs
-        windows = sliding_window_view(signals, (k, k), axis=(1, 2))
+        signals = np.ascontiguousarray(signals)
+        row, line, place, channel = signals.strides
         if across > k * channels:
             found = _SCRATCH.array(n, self.fan_in + 1, down * across)
-            found[:, :-1].reshape(n, k, k, channels, down, across)[...] = windows.transpose(0, 4, 5, 3, 1, 2)
+            shape, strides = (n, k, k, channels, down, across), (row, line, place, channel, line, place)
+            found[:, :-1].reshape(shape)[...] = np.ndarray(shape, buffer=signals, strides=strides)
             found = found.transpose(0, 2, 1)
         else:
             found = _SCRATCH.array(n, down * across, self.fan_in + 1)
-            found[..., :-1].reshape(n, down, across, k, k, channels)[...] = windows.transpose(0, 1, 2, 4, 5, 3)
+            shape, strides = (n, down, across, k, k, channels), (row, line, place, line, place, channel)
+            found[..., :-1].reshape(shape)[...] = np.ndarray(shape, buffer=signals, strides=strides)
         found[..., -1] = ONE
         return found
 
