@@ -56,12 +56,10 @@ from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
-from dpsk.networks import Dense, Network
-from dpsk.networks.convolution import Convolution
-from dpsk.networks.pooling import MaxPooling
+from dpsk.networks import Convolution, Dense, MaxPooling, Network
 from dpsk.networks.signals import signals_of
-from dpsk.objectives import Linear, LinearObjective
-from dpsk.objectives.network_objective import NetworkObjective, decay_of
+from dpsk.objectives import Linear, LinearObjective, NetworkObjective
+from dpsk.objectives.network_objective import decay_of
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import (
     ZCDP,
@@ -84,7 +82,7 @@ from dpsk.privacy.units import ROW
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run, sampled
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
-from dpsk.solvers.line_search import LineSearch
+from dpsk.solvers.line_search_sgd import LineSearchSGD
 from dpsk.solvers.output_perturbation import strength
 from dpsk.solvers.second_order import Constants, SecondOrder
 from dpsk.solvers.sgd import SGD
@@ -212,14 +210,12 @@ def shares_of_search(noise: float, share: float, candidates: int, order: float) 
 
 @contextmanager
 def seen_steps() -> Iterator[list[float]]:
-    """Note every step that a line search chooses."""
-    step, seen = LineSearch.step, list[float]()
+    """Note every step that a search of DP-SGD chooses."""
+    step, seen = LineSearchSGD.step, list[float]()
 
     def watched(*given):
-        chosen = step(*given)
-        if chosen is not None:
-            seen.append(chosen)
-        return chosen
+        seen.append(step(*given))
+        return seen[-1]
 
-    with mock.patch.object(LineSearch, "step", watched):
+    with mock.patch.object(LineSearchSGD, "step", watched):
         yield seen

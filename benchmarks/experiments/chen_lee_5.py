@@ -17,9 +17,10 @@ paper's network for CIFAR-10 on made images of that shape, for a few steps.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +35,12 @@ from ..experiment import fits, save, write
 from ..folds import fitted
 from ..inside import (
     SGD,
+    AboveThreshold,
     ArrayRows,
     Budget,
     Gaussian,
     Ledger,
-    LineSearch,
+    LineSearchSGD,
     Network,
     NetworkObjective,
     PrivateData,
@@ -54,7 +56,7 @@ from ..inside import (
     shares_of_search,
     signals_of,
 )
-from ..table import Rows, Table, markdown, standard_error
+from ..table import Rows, Table, markdown, mean_of, standard_error
 from . import images
 
 KINDS = ("MLP", "CNN")
@@ -74,6 +76,7 @@ SHARE = 0.1
 ITERATIONS = 200
 POINTS = (5, 10, 15, *range(20, ITERATIONS + 1, 20))
 """After how many iterations accuracy and objective are measured."""
+EARLY = (20, 60)
 OBJECTIVE_ROWS = 5_000
 CLASSES = 10
 
@@ -95,20 +98,20 @@ class Schedule:
         order, epsilon = self.spent(self.iterations)
         return Budget.of(epsilon, DELTA, currency=RenyiDP(order))
 
-    def solver(self, method: str, length: float = 0.2) -> SGD | LineSearch:
+    def solver(self, method: str, length: float = 0.2) -> SGD | LineSearchSGD:
         """Return a method of the paper that spends an even share of the budget on each iteration."""
         clip = CLIP if method in PRIVATE else NO_CLIP
         if method == SEARCHED:
             return self._line_search()
         optimizer, length = ("sgd", length) if method == STEPS else ("adam", 1e-3)
-        return SGD(Sampling(self.rate), self.iterations, optimizer, length, clip, average=1 / self.iterations)
+        return SGD(Sampling(self.rate), self.iterations, optimizer, length, clip, average=0.5 / self.iterations)
 
-    def _line_search(self) -> LineSearch:
+    def _line_search(self) -> LineSearchSGD:
         mu, epsilon = shares_of_search(self.noise, SHARE, TRIED, self.spent(self.iterations)[0])
-        return LineSearch(
-            Sampling(self.rate), noise="gaussian", gains="clipped", splits=self.iterations, search_share=epsilon / mu,
-            gradient_clip=CLIP, loss_clip=CLIP, step_max=LONGEST, shrink=0.8, candidates=TRIED, sufficient=1e-3,
-            increase="never", fallback=True,
+        return LineSearchSGD(
+            Sampling(self.rate), self.iterations, CLIP, CLIP, gains="clipped", noise="gaussian",
+            search_share=epsilon / mu, step_max=LONGEST, shrink=0.8, candidates=TRIED, sufficient=1e-3, denoised=False,
+            adapt_every=10, growth=1.2, rises=False, average=0.5 / self.iterations,
         )  # fmt: skip
 
 
@@ -232,18 +235,134 @@ def needs(repeats: int) -> list[tuple[Table, list[tuple]]]:
     return [(CIFAR, [(m, CIFAR_ITERATIONS) for m in (STEPS, SEARCHED)]), (TABLE, [*fits, *runs])]
 
 
-@cache
-def traces() -> dict[tuple[str, str, str], dict[str, dict[str, np.ndarray]]]:
-    """Return what was measured, by data, network and method, then by field and seed: one number for each point."""
-    found: dict[tuple[str, str, str], dict[str, dict[str, np.ndarray]]] = {}
+Runs = Mapping[tuple[str, ...], np.ndarray]
+
+
+def traces(field: str) -> dict[tuple[str, str, str], Runs]:
+    """Return what was measured, by data, network and method, then by seed: one number for each point."""
+    found: dict[tuple[str, str, str], dict[tuple[str, ...], np.ndarray]] = {}
     for row in TABLE.rows().where(iterations=ITERATIONS):
-        of_method = found.setdefault((row["dataset"], row["network"], row["method"]), {})
-        for field in TABLE.measured:
-            of_method.setdefault(field, {})[row["seed"]] = np.array(row[field].split(), dtype=float)
+        if row[field]:
+            runs = found.setdefault((row["dataset"], row["network"], row["method"]), {})
+            runs[row["seed"],] = np.array(row[field].split(), dtype=float)
     return found
 
 
 def note() -> str:
     rows = Rows(row for row in TABLE.rows().where(iterations=ITERATIONS) if row["method"] in METHODS)
-    about = f"means over runs, {ITERATIONS} iterations; the paper: 5 runs, the number of iterations is in the picture alone"
+    about = f"means over runs of {ITERATIONS} iterations; the paper: 5 runs, and its text does not say how long"
     return f"{about}. {fits(rows, 'method', ('dataset', 'network'))}"
+
+
+def curve(panel: tuple[str, str], method: str, field: str) -> np.ndarray:
+    """Return one line per seed, one column per point."""
+    return np.array([*traces(field).get((*panel, method), {}).values()])
+
+
+def end(panel: tuple[str, str], method: str, field: str) -> str:
+    """Return the mean at the last point, with its standard error."""
+    found = curve(panel, method, field)
+    return mean_of(found[:, -1]) if found.size else ""
+
+
+def end_lines() -> Iterator[list[object]]:
+    """Yield what every method ends with on every network, and the time of an iteration."""
+    for panel, method in product(PANELS, METHODS):
+        runs = curve(panel, method, "accuracy")
+        if runs.size:
+            early = [mean_of(runs[:, POINTS.index(point)]) for point in EARLY]
+            seconds = np.median(curve(panel, method, "seconds"))
+            ends = (end(panel, method, field) for field in ("accuracy", "objective", "step"))
+            yield [images.DATASETS[panel[0]], panel[1], method, len(runs), *early, *ends, f"{seconds:.3f}"]
+
+
+def linear_lines() -> Iterator[list[object]]:
+    for dataset, method in product(images.DATASETS, LINEAR):
+        found = curve((dataset, "linear"), method, "accuracy")
+        if found.size:
+            epsilon = curve((dataset, "linear"), method, "epsilon")[0, -1]
+            yield [images.DATASETS[dataset], method, f"{epsilon:.2f}", f"{found[0, -1]:.2f}"]
+
+
+def price_lines() -> Iterator[list[object]]:
+    """Yield what epsilon the paper's price of a search claims, and what is proved of the same noise."""
+    mu, paid = shares_of_search(NOISE, SHARE, TRIED, Schedule().spent(ITERATIONS)[0])
+    gradient = Gaussian(mu).cost
+    for text, epsilon in (("as in the figure", paid), ("as in the paper", (2 * SHARE / 2) ** 0.5 / NOISE)):
+        search = AboveThreshold(epsilon, TRIED, "gaussian")
+        claimed = Gaussian(epsilon).cost  # rho = epsilon²/2, whatever the number of steps (Theorem 3)
+        proved, alone = (order_and_epsilon([gradient, c], RATE, ITERATIONS, DELTA)[1] for c in (search.cost, claimed))
+        deviation = CLIP / search._strengths[1]
+        yield [text, f"{deviation:.1f}", f"{alone:.3f}", f"{proved:.3f}"]
+
+
+def report() -> None:
+    """Write the tables, and draw the figure."""
+    _, epsilon = Schedule().spent(ITERATIONS)
+    head = ["data", "network", "method", "runs", *(f"after {point}, %" for point in EARLY), "at the end, %"]
+    write(
+        "chen_lee_5",
+        iterations=ITERATIONS,
+        epsilon=epsilon,
+        first=Schedule().spent(POINTS[0])[1],
+        rows=OBJECTIVE_ROWS,
+        noise=NOISE,
+        longest=LONGEST,
+        tried=TRIED,
+        ends=markdown([*head, "objective", "last steps", "s per iteration"], end_lines()),
+        linear=markdown(["data", "model", "epsilon", "accuracy, %"], linear_lines()),
+        prices=markdown(["search noise", "its deviation", "paper's price: epsilon", "proved: epsilon"], price_lines()),
+        cifar=CIFAR.rows().markdown(CIFAR.fields),
+        made=CIFAR_ROWS,
+        machine=TABLE.machine(),
+    )
+    draw()
+
+
+LOOKS = {
+    SEARCHED: {"color": "C3", "lw": 1.8, "zorder": 4},
+    STEPS: {"color": "C0", "ls": "--"},
+    ADAM: {"color": "C2", "ls": "-."},
+    NOISELESS: {"color": "0.5", "ls": ":"},
+    "default on pixels": {"color": "black", "ls": (0, (6, 3)), "lw": 1},
+    "default on scattering": {"color": "black", "lw": 1},
+}
+
+
+def draw() -> None:
+    """Draw accuracy, objective, and epsilon with the chosen steps, one column per network."""
+    figure = pictures.figure(13, 8)
+    rows = figure.subplots(3, len(PANELS), sharex=True)
+    for column, panel in enumerate(PANELS):
+        top, middle, bottom = rows[:, column]
+        for axes, field in ((top, "accuracy"), (middle, "objective")):
+            for method in METHODS:
+                line(axes, panel, method, field)
+        for method in LINEAR:
+            found = curve((panel[0], "linear"), method, "accuracy")
+            if found.size:
+                top.axhline(found[0, -1], label=method, **LOOKS[method])
+        line(bottom, panel, SEARCHED, "step")
+        other = bottom.twinx()
+        line(other, panel, SEARCHED, "epsilon", color="C4", label="epsilon of the private methods", ls="--")
+        top.set(title=f"{panel[1]} on {images.DATASETS[panel[0]]}", ylim=(50, 100))
+        middle.set(yscale="log")
+        bottom.set(xlabel="iterations", ylim=(0, None))
+        other.set(ylim=(0, None))
+        if not column:
+            top.set_ylabel("accuracy, %")
+            middle.set_ylabel("objective")
+            bottom.set_ylabel("step of DP-BLSGD")
+        if column == len(PANELS) - 1:
+            other.set_ylabel("epsilon")
+    for axes in figure.axes:
+        axes.grid(alpha=0.3)
+    pictures.legend_below(figure, 4)
+    save(figure, "chen_lee_5", 90)
+
+
+def line(axes, panel: tuple[str, str], method: str, field: str, **look) -> None:
+    found = curve(panel, method, field)
+    if found.size:
+        errors = [np.nan_to_num(standard_error(values)) for values in found.T]
+        axes.errorbar(POINTS, found.mean(axis=0), errors, **{"label": method, **LOOKS[method], **look})
