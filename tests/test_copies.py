@@ -12,7 +12,8 @@ from dpsk.data.arrays import blocks_of
 from dpsk.data.grid import CHUNK_ROWS
 from dpsk.losses import Logistic, Softmax
 from dpsk.minimizers.regularized import RegularizedSum
-from dpsk.queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Moments, RowNorms
+from dpsk.networks import Network
+from dpsk.queries import ArmijoGains, GradientSum, HessianSum, LossesAlong, Moments, NetworkGradient, RowNorms
 
 N, D = 2**15, 64
 X = np.random.default_rng(0).normal(size=(N, D))
@@ -35,10 +36,12 @@ def bytes_taken(work):
 
 
 W = np.random.default_rng(1).normal(size=D)
+NETWORK = Network.dense(D, [30], 1)
 QUERIES = {
     "moments": Moments(D, clip=3.0),
     "row norms": RowNorms(),
     "gradient": GradientSum(Logistic(), W, clip=1.0),
+    "network": NetworkGradient(NETWORK, Logistic(), NETWORK.start(0), clip=1.0),
     "losses": LossesAlong(Logistic(), W, W, range(3), clip=1.0),
     "gains": ArmijoGains(Logistic(), W, W, [0.5, 1.0], clip=1.0),
     "Hessian": HessianSum(Logistic(), W, clip=1.0),

@@ -18,7 +18,7 @@ from ..mechanisms.samplers import Floats
 from .activations import ACTIVATIONS, Activation
 from .dense import Dense
 from .layer import Layer, RowGradients, Unweighted, Weighted
-from .signals import MOST_BLOCK_ROWS, SIGNAL_STEP, glorot, round_slopes, signals_of, slopes_of
+from .signals import LARGEST_SCORE, MOST_BLOCK_ROWS, SIGNAL_STEP, glorot, round_slopes, signals_of, slopes_of
 
 _BLOCK_ENTRIES = 2**17  # of the widest layer: what is made of a block of rows stays in cache
 
@@ -124,8 +124,11 @@ class Network:
 
     def on_grid(self, w: Floats) -> Floats:
         """Return weights rounded layer by layer to grids on which products are exact, in an array of their own."""
-        w = np.array(w, dtype=np.float64)
-        return self.joined([stage.layer.on_grid(W) for stage, W in zip(self.stages, self.split(w), strict=True)])
+        w = np.asarray(w, dtype=np.float64)
+        on_grid = np.empty_like(w)
+        for stage, given, rounded in zip(self.stages, self.split(w), self.split(on_grid), strict=True):
+            rounded[...] = stage.layer.on_grid(given)
+        return on_grid
 
     def start(self, seed: int) -> Floats:
         """Return initial weights, which are public: normal ones, and biases of 0."""
@@ -189,6 +192,7 @@ class Network:
                 values, memory = other.forward(values)
                 known[-1].append(memory)
         values = values * SIGNAL_STEP
+        np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)
         return values[:, 0] if self.n_outputs == 1 else values, inputs, known
 
     def _slopes(self, scores: Floats, y: Labels, loss: Loss) -> Floats:

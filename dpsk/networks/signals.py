@@ -29,14 +29,16 @@ SLOPE_REACH = 2.0**SLOPE_BITS
 MOST_BLOCK_ROWS = 2 ** (53 - SIGNAL_BITS - SLOPE_BITS)
 """How many rows a layer may add up at a time: products of a signal and a slope take 44 bits."""
 
+LARGEST_SCORE = 2.0**100
+"""Beyond, clipped: products and squares of scores are finite."""
+
 _EXACT = 2.0**53
 
 
-def signals_of(values: Floats, scale: Floats | float = 1.0) -> Floats:
-    """Return values times a scale (one per row) as signals: rounded, clipped, in an array of their own, row by row."""
-    factors = scale * ONE
+def signals_of(values: Floats, scale: Floats) -> Floats:
+    """Return finite values times the scales of their rows as signals, in an array of their own, row by row."""
     rows = np.empty(values.shape)
-    np.multiply(values, factors[:, None] if isinstance(factors, np.ndarray) else factors, out=rows)
+    np.multiply(values, (scale * ONE)[:, None], out=rows)
     return round_signals(rows)
 
 
@@ -71,9 +73,20 @@ def on_weight_grid(W: Floats, size: float) -> Floats:
     if size < 2.0**-400:
         return np.zeros_like(W)
     spacing = power_of_two_above(size) * 2.0**-WEIGHT_BITS
-    if np.array_equal(np.rint(W * (2 / spacing)) * (spacing / 2), W):
+    if _lie_on(spacing / 2, W.ravel()[:8]) and _lie_on(spacing / 2, W):  # the first few mostly tell that they do not
         return W
-    return np.rint(W * (1 / spacing)) * spacing
+    return _rounded(spacing, W)
+
+
+def _lie_on(spacing: float, W: Floats) -> bool:
+    return np.array_equal(_rounded(spacing, W), W)
+
+
+def _rounded(spacing: float, W: Floats) -> Floats:
+    steps = W * (1 / spacing)
+    np.rint(steps, out=steps)
+    steps *= spacing
+    return steps
 
 
 def squared_norms(x: Floats) -> Floats:
@@ -81,7 +94,7 @@ def squared_norms(x: Floats) -> Floats:
 
     Sums below 2^53 are exact in any order. The others are added in one order: halves onto halves.
     """
-    x = x.reshape(len(x), -1)
+    x = x.reshape(len(x), math.prod(x.shape[1:]))
     sums: Floats = np.einsum("ij,ij->i", x, x)
     large = np.flatnonzero(~(sums < _EXACT))  # a sum in another order lies on the same side of 2^53
     if large.size:

@@ -171,7 +171,7 @@ class NetworkGains(Gains):
             raise ValueError("steps must be positive")
         self.unit = power_of_two_above(self.clip) * 2.0**-_GAIN_BITS
         self._line = NetworkLine(network, w, -direction, [0.0, *steps])
-        self.lengths = steps * np.linalg.norm(direction)
+        self.lengths = steps * math.sqrt(np.einsum("i,i->", direction, direction))  # in one order on every machine
         if per_unit and not (self.lengths > 2.0**-400).all():
             raise ValueError("the direction must not be zero: gains are counted per unit of its length")
         self.evaluations = len(steps) + 1

@@ -19,6 +19,8 @@ from .sampled import SampledSolver
 from .solver import Iterates
 from .step_search import Along, Backtracking
 
+LAST = 1e-9  # as part of the iterates: the last one only
+
 
 @dataclass(frozen=True)
 class LineSearchSGD(SampledSolver):
@@ -52,12 +54,14 @@ class LineSearchSGD(SampledSolver):
         Whether the noise in g, whose size is public, is subtracted from its squared length before a gain is required.
         With many weights most of that length is noise, and no step could gain so much.
     adapt_every, growth : int, float
-        After so many steps ``step_max`` becomes ``growth`` times the longest step taken meanwhile, and never more than
-        at first: tau and varsigma of the paper.
+        tau and varsigma of the paper: after so many steps the longest one that is tried becomes ``growth`` times what
+        was taken meanwhile.
     rises : bool
-        Whether ``step_max`` may rise again. In the paper it only falls.
+        True: that is their median, and the longest step may rise again up to ``step_max``. So a few steps that noise
+        has chosen do no harm. False: it is the longest of them, and the longest step that is tried only falls; the
+        paper's.
     average : float
-        The last part of the iterates whose mean is the result, in (0, 1]. The smallest numbers keep the last one only.
+        The last part of the iterates whose mean is the result, in (0, 1].
     """
 
     any_model = True
@@ -69,7 +73,7 @@ class LineSearchSGD(SampledSolver):
     gains: str = choice("per-unit", "per-unit", "clipped")
     noise: str = choice("laplace", "laplace", "gaussian")
     search_share: float = number(0.5, open_low=True)
-    step_max: float = number(3.0, open_low=True)
+    step_max: float = number(10.0, open_low=True)
     shrink: float = part(0.7, whole=False)
     candidates: int = integer(10)
     sufficient: float = part(0.5, whole=False)
@@ -92,6 +96,43 @@ class LineSearchSGD(SampledSolver):
         """The step that is taken where the search finds none, at first."""
         return self.step_max * self.shrink**self.candidates
 
+    @classmethod
+    def of_paper(
+        cls, sampling: Sampling, steps: int, *, step_max: float = 3.0, candidates: int = 15, search_price: float = 0.1
+    ) -> "LineSearchSGD":
+        """Return DP-BLSGD as Chen & Lee (2020) run it on networks (§5.7), at a sound price.
+
+        ======================  ==================  ==========================================================
+        here                    paper               value
+        ======================  ==================  ==========================================================
+        ``sampling.rate``       q                   1/200
+        ``steps``               iterations          not in the text
+        ``step_max``            eta_0               not in the text
+        ``candidates``          max_it              not in the text
+        ``shrink``              beta                .8
+        ``sufficient``          alpha               .001, of ||g||^2 with its noise
+        ``gradient_clip``       C_grad              3
+        ``loss_clip``           C_obj               3; gains are differences of losses clipped at it
+        ``noise``               NOISYBTLS           Gaussian
+        ``search_price``        10 % of rho_iter    .1
+        ``adapt_every``         tau                 10
+        ``growth``              varsigma            1.2
+        no step passes          beta^max_it eta_0   ``shrink ** candidates * step_max``
+        ======================  ==================  ==========================================================
+
+        Noises are in the proportion of the paper: sigma_1^2 = 3/(2 rho) and sigma_2^2 = 3/rho for the search, with rho
+        = epsilon^2/2 a tenth of rho_iter, and rho = mu^2/2 nine tenths of it for the gradient. What they cost is not
+        what the paper says: its price of the search does not grow with max_it, which is false, and it amplifies
+        gradient and search of one batch apart. Here the search pays for each step that may be tried, and both are
+        amplified together. The penalty is part of the objective, and sums are divided by the expected size of a batch.
+        """
+        share = math.sqrt(search_price / (1 - search_price))
+        return cls(
+            sampling, steps, gradient_clip=3.0, loss_clip=3.0, gains="clipped", noise="gaussian", search_share=share,
+            step_max=step_max, shrink=0.8, candidates=candidates, sufficient=1e-3, denoised=False, adapt_every=10,
+            growth=1.2, rises=False, average=LAST,
+        )  # fmt: skip
+
     def iterates(self, data: PrivateData, objective: Objective) -> Iterates:
         mu = self.calibrated(data)
         measure, choose = Gaussian(mu), self.chooser(self.search_share * mu)
@@ -106,13 +147,19 @@ class LineSearchSGD(SampledSolver):
             chosen.append(self.step(batch, objective, w, gradient, noise, choose, far))
             w = w - chosen[-1] * gradient
             if len(chosen) == self.adapt_every:
-                far, chosen = min(self.growth * max(chosen), self.step_max if self.rises else far), []
+                far, chosen = self.adapted(far, chosen), []
             if step < first:
                 yield w
             else:
                 mean = mean + (w - mean) / (step - first + 1)
                 yield mean
         return None
+
+    def adapted(self, far: float, chosen: list[float]) -> float:
+        """Return the longest step to be tried from now on, after these were taken."""
+        if self.rises:
+            return min(self.growth * float(np.median(chosen)), self.step_max)
+        return min(self.growth * max(chosen), far)
 
     def step(
         self, batch: Batch, objective: Objective, w: Floats, grad: Floats, noise: float, bought: Mechanism, far: float

@@ -75,7 +75,7 @@ class Solver(ABC):
         if not (self.any_model or model.linear):
             raise ValueError(
                 f"{type(self).__name__} is for linear models, and {type(model).__name__} is none: networks are fitted "
-                "by SGD, LineSearch or StepSelection"
+                "by SGD, LineSearchSGD or LineSearch"
             )
 
     @abstractmethod

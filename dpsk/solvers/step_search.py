@@ -62,14 +62,13 @@ class Backtracking:
 
     def find(self, batch: SealedRows, objective: Objective, along: Along, bought: Any) -> int:
         w, penalty, clip = along.w, objective.penalty, self.clip
-        size = float(np.linalg.norm(along.direction))
         search = batch.open(bought, "search")
         for first in range(0, len(along.steps), _AT_ONCE):  # gains are computed as they are needed
             some = slice(first, first + _AT_ONCE)
             steps = along.steps[some]
             gains = objective.gains(w, along.direction, steps, clip=clip, per_unit=self.per_unit)
             public = penalty.value(w) - penalty.values(gains.points) - along.required[some]
-            public = np.clip(public / (steps * size if self.per_unit else 1.0), -(2.0**9) * clip, 2.0**9 * clip)
+            public = np.clip(public / (gains.lengths if self.per_unit else 1.0), -(2.0**9) * clip, 2.0**9 * clip)
             index: int = batch.release(batch.measure(gains) + batch.n_rows * public, search)
             if index < len(public):
                 return first + index
