@@ -45,9 +45,10 @@ from .testing import check_twins
 
 __all__ = [
     "DPAGDSVC", "TRUSTED_TYPES", "AuditDisplay", "AuditResult", "BudgetExhausted", "Categories", "Chunks",
-    "DPAGDLogisticRegression", "DPConvolutionalClassifier", "DPGradientDescentClassifier", "DPLineSearchClassifier", "DPLinearSVC",
-    "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier", "DPSecondOrderClassifier", "DPTabularClassifier",
-    "Date", "EffectsDisplay", "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
+    "DPAGDLogisticRegression", "DPConvolutionalClassifier", "DPGradientDescentClassifier",
+    "DPLineSearchClassifier", "DPLinearSVC", "DPLogisticRegression", "DPMLPClassifier", "DPSGDClassifier",
+    "DPSecondOrderClassifier", "DPTabularClassifier", "Date", "EffectsDisplay",
+    "IndependentRows", "LedgerError", "NotPrivateWarning", "Number",
     "ObjectivePerturbationClassifier", "OutputPerturbationLogisticRegression", "OutputPerturbationSVC",
     "PrivacyLedger", "PrivacyReport", "PrivacySpent", "PrivateCalibration", "PrivateCalibrationDisplay",
     "PrivateConfusionMatrixDisplay", "PrivatePipeline", "PrivatePrecisionRecallDisplay", "PrivateRocCurveDisplay",

@@ -1,15 +1,19 @@
 """Which estimators keep the contract, and what its tests share."""
 
+import numpy as np
 import pytest
 from noisy_descent_classifier import NoisyDescentClassifier
+from small_networks import SmallConvolutional, SmallPerceptron
 
 from dpsk import (
     DPAGDSVC,
     DPAGDLogisticRegression,
+    DPConvolutionalClassifier,
     DPGradientDescentClassifier,
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPSecondOrderClassifier,
     DPSGDClassifier,
     DPTabularClassifier,
@@ -26,15 +30,19 @@ PURE = [OutputPerturbationLogisticRegression, OutputPerturbationSVC]
 ONCE = [*PERTURBING, *PURE]
 SECOND_ORDER = [DPSecondOrderClassifier]
 TABULAR = [DPTabularClassifier]  # they have no bounds, and take what is missing
+NETWORKS = [SmallPerceptron, SmallConvolutional]  # those of the package, with few units and steps
 BY_FACTS = [
     DPLogisticRegression,
     DPLinearSVC,
     *PERTURBING,
     *TABULAR,
+    *NETWORKS,
 ]  # their budget depends on public facts of the data
 ESTIMATORS = [*ADAPTIVE, *STANDARDISING, *SAMPLED, *ONCE, *SECOND_ORDER, *TABULAR]
+PACKAGED = [*ESTIMATORS, DPMLPClassifier, DPConvolutionalClassifier]
+CHECKED = [*ESTIMATORS, *NETWORKS]
 OUTSIDE = [NoisyDescentClassifier]  # an estimator that is not in the package keeps the whole contract
-OF_PERSONS = [Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in PERTURBING]
+OF_PERSONS = [Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not in PERTURBING]
 """Estimators that protect persons: all that are proved for them."""
 SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
 """Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
@@ -56,13 +64,21 @@ def each(estimators):
     return pytest.mark.parametrize("Estimator", marked)
 
 
-each_estimator = each([*ESTIMATORS, *OUTSIDE])
-each_iterative = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in ONCE])
-each_numeric = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in TABULAR])
+each_estimator = each([*CHECKED, *OUTSIDE])
+each_iterative = each([Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not in ONCE])
+each_numeric = each([Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not in TABULAR])
+each_linear = each([Estimator for Estimator in [*ESTIMATORS, *OUTSIDE] if Estimator not in TABULAR])
 each_of_persons = each(OF_PERSONS)
 each_with_rho = each([*ADAPTIVE, *STANDARDISING])
 each_sampled = pytest.mark.parametrize("Estimator", SAMPLED)
 each_standardising = each(STANDARDISING)
+
+
+def weights_of(model):
+    """Return all weights that a fit has released, in one array."""
+    if hasattr(model, "coefs_"):
+        return np.concatenate([part.ravel() for part in (*model.coefs_, *model.intercepts_)])
+    return np.concatenate([model.coef_.ravel(), model.intercept_])
 
 
 class Untouchable:

@@ -1,15 +1,18 @@
 """Networks of few units and steps, for tests of what every estimator keeps: a fit takes some hundredths of a second."""
 
 from dataclasses import replace
+from typing import Any
 
 from dpsk import DPConvolutionalClassifier, DPMLPClassifier
+from dpsk.estimators.network_rules import require_sizes
+from dpsk.requirements import checked, integer
 
 
 class SmallPerceptron(DPMLPClassifier):
     """A perceptron with one small hidden layer."""
 
-    hidden_layer_sizes: object = (8,)
-    steps: int | None = 20
+    hidden_layer_sizes: Any = checked((8,), require_sizes)
+    steps: int | None = integer(20)
 
 
 def shape_of(n_columns):
@@ -21,12 +24,12 @@ def shape_of(n_columns):
 class SmallConvolutional(DPConvolutionalClassifier):
     """A small convolutional network for tables with any number of columns."""
 
-    channels: object = (3,)
-    kernel_size: int = 2
-    pool_size: int = 1
-    hidden_layer_sizes: object = (8,)
+    channels: Any = checked((3,), require_sizes)
+    kernel_size: int = integer(2)
+    pool_size: int = integer(1)
+    hidden_layer_sizes: Any = checked((8,), require_sizes)
     standardize: str | None = "private"
-    steps: int | None = 20
+    steps: int | None = integer(20)
 
     def _network_for(self):
         layers = super()._network_for()

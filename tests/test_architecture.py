@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contract import ESTIMATORS
+from contract import PACKAGED
 
 import dpsk
 from dpsk.estimators.classifier import PrivateClassifier
@@ -320,7 +320,7 @@ def test_the_measure_of_complexity_counts_branches():
 def test_an_estimator_is_its_parameters_and_a_plan():
     """Files of single estimators are short, and what a subclass overrides is ``_plan`` alone."""
     base = set(vars(PrivateClassifier))
-    for Estimator in ESTIMATORS:
+    for Estimator in PACKAGED:
         path = Path(inspect.getsourcefile(Estimator))
         assert len(path.read_text().splitlines()) <= 120, relative(path)
         for kind in Estimator.__mro__[: Estimator.__mro__.index(PrivateClassifier)]:

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contract import ADAPTIVE, SHORT, STANDARDISING, Untouchable, each_numeric, each_standardising
+from contract import ADAPTIVE, SHORT, STANDARDISING, Untouchable, each_linear, each_standardising
 from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -46,7 +46,7 @@ def test_an_infinite_epsilon_is_scikit_learn_s_logistic_regression(Estimator, da
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@each_numeric
+@each_linear
 def test_ranges_are_public_bounds_or_nothing(Estimator, cancer):
     assert Estimator(standardize=None).fit(*cancer).ranges_ is None
     low, high = np.linspace(-1, 0, 30), np.linspace(1, 2, 30)
@@ -56,7 +56,7 @@ def test_ranges_are_public_bounds_or_nothing(Estimator, cancer):
 
 
 @pytest.mark.slow
-@each_numeric
+@each_linear
 @pytest.mark.parametrize("data", ["cancer", "iris"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_scores_are_linear_within_the_ranges_and_constant_beyond(Estimator, data, fit_intercept, request):
@@ -75,7 +75,7 @@ def test_scores_are_linear_within_the_ranges_and_constant_beyond(Estimator, data
     np.testing.assert_allclose(model.decision_function(sp.csr_matrix(far)), expected.squeeze(), rtol=1e-9, atol=1e-9)
 
 
-@each_numeric
+@each_linear
 def test_bounds_for_another_number_of_columns_are_refused_before_anything_is_spent(Estimator, cancer, monkeypatch):
     monkeypatch.setattr(dpsk.data.private.SealedRows, "release", lambda *_: pytest.fail("something was spent"))
     with pytest.raises(ValueError, match="bounds are given for 3 columns, but X has 30"):

@@ -16,7 +16,8 @@ BATCH_ROWS = 2_048  # of a batch; all rows where there are not twice as many
 PASSES = 30.0  # over the rows, by batches
 STEPS_ON_ALL_ROWS = 100
 CLIP = 1.0
-LEARNING_RATES = {"adam": 3e-3, "sgd": 0.5}
+ADAM, SHORTEST, LONGEST = 2.0, 1e-3, 0.1  # the sum of all step lengths, and the ends of the length of one
+SGD = 2.0  # the step length
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,10 @@ class Schedule:
         if steps is None:
             steps = STEPS_ON_ALL_ROWS if rate == 1 else round(PASSES / rate)
         length = estimator.learning_rate
-        length = LEARNING_RATES.get(estimator.solver, 1.0) if length is None else float(length)
+        if length is None:
+            length = SGD if estimator.solver == "sgd" else min(max(ADAM / steps, SHORTEST), LONGEST)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
-        return cls(rate, int(steps), length, clip)
+        return cls(rate, int(steps), float(length), clip)
 
 
 def sizes_of(value: Any) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
@@ -43,7 +44,8 @@ class ConvolutionalLayers:
             self(math.prod(self.image_shape), 1)
 
     def __call__(self, n_inputs: int, n_outputs: int) -> Network:
-        shape, layers = self._shape(n_inputs), list[Layer]()
+        layers = list[Layer]()
+        shape: tuple[int, ...] = self._shape(n_inputs)
         for i, channels in enumerate(self.channels):
             if min(shape[:2]) < self.kernel_size:
                 raise self._too_small(f"convolution {i + 1} has windows of {self.kernel_size} pixels", shape)
@@ -55,7 +57,7 @@ class ConvolutionalLayers:
                 layers.append(MaxPooling(shape, self.pool_size))
                 shape = layers[-1].outputs
         sizes = [math.prod(shape), *self.hidden_layer_sizes, n_outputs]
-        layers += [Dense((a,), b) for a, b in zip(sizes, sizes[1:], strict=False)]
+        layers += [Dense((a,), b) for a, b in pairwise(sizes)]
         return Network(tuple(layers), self.activation)
 
     def _shape(self, n_inputs: int) -> tuple[int, int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,11 @@ class TrainedNetwork:
     network: Network
     weights: Floats
     how: RowMap
+
+    def __reduce__(self) -> Any:
+        """Return what is pickled: public numbers, and nothing that was computed from them."""
+        network = Network(self.network.layers, self.network.activation)
+        return type(self), (network, self.weights, replace(self.how))
 
     def scores(self, X: Matrix) -> Floats:
         """Return the scores of rows of finite numbers, dense or sparse: shape (n, n_outputs)."""
