@@ -33,7 +33,6 @@ from dpsk.evaluation.release import Released, Releases
 from dpsk.evaluation.release import release as release_levels
 from dpsk.losses import HuberHinge, Logistic, Loss, MarginLoss, Sigmoid, Softmax
 from dpsk.mechanisms import (
-    AboveThreshold,
     ArgMin,
     Gaussian,
     Laplace,
@@ -193,19 +192,6 @@ def order_and_epsilon(costs, rate: float, times: int, delta: float) -> tuple[flo
     found = ((RenyiDP(order).epsilon(times * price.rdp(order), delta), order) for order in amplification.ORDERS)
     epsilon, order = min(found)
     return order, epsilon
-
-
-def shares_of_search(noise: float, share: float, candidates: int, order: float) -> tuple[float, float]:
-    """Return mu of a gradient and epsilon of a Gaussian search among so many steps, the search's part being ``share``.
-
-    Together they cost at this order what a gradient with this noise over its clip costs alone.
-    """
-    price = Gaussian(1 / noise).cost.rdp(order)
-
-    def of_search(epsilon: float) -> float:
-        return AboveThreshold(epsilon, candidates, "gaussian").cost.dominating_rdp(order)
-
-    return math.sqrt(1 - share) / noise, conversions.largest_within(of_search, share * price)
 
 
 @contextmanager

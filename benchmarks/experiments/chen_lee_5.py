@@ -16,6 +16,7 @@ paper's network for CIFAR-10 on made images of that shape, for a few steps.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,7 +36,6 @@ from ..experiment import fits, save, write
 from ..folds import fitted
 from ..inside import (
     SGD,
-    AboveThreshold,
     ArrayRows,
     Budget,
     Gaussian,
@@ -53,9 +53,9 @@ from ..inside import (
     order_and_epsilon,
     run,
     seen_steps,
-    shares_of_search,
     signals_of,
 )
+from ..paper_price import claimed_epsilon, proved_epsilon
 from ..table import Rows, Table, markdown, mean_of, standard_error
 from . import images
 
@@ -102,17 +102,14 @@ class Schedule:
         """Return a method of the paper that spends an even share of the budget on each iteration."""
         clip = CLIP if method in PRIVATE else NO_CLIP
         if method == SEARCHED:
-            return self._line_search()
+            return self.line_search()
         optimizer, length = ("sgd", length) if method == STEPS else ("adam", 1e-3)
         return SGD(Sampling(self.rate), self.iterations, optimizer, length, clip, average=0.5 / self.iterations)
 
-    def _line_search(self) -> LineSearchSGD:
-        mu, epsilon = shares_of_search(self.noise, SHARE, TRIED, self.spent(self.iterations)[0])
-        return LineSearchSGD(
-            Sampling(self.rate), self.iterations, CLIP, CLIP, gains="clipped", noise="gaussian",
-            search_share=epsilon / mu, step_max=LONGEST, shrink=0.8, candidates=TRIED, sufficient=1e-3, denoised=False,
-            adapt_every=10, growth=1.2, rises=False, average=0.5 / self.iterations,
-        )  # fmt: skip
+    def line_search(self) -> LineSearchSGD:
+        return LineSearchSGD.of_paper(
+            Sampling(self.rate), self.iterations, step_max=LONGEST, candidates=TRIED, search_price=SHARE
+        )
 
 
 class Watched:
@@ -285,15 +282,13 @@ def linear_lines() -> Iterator[list[object]]:
 
 
 def price_lines() -> Iterator[list[object]]:
-    """Yield what epsilon the paper's price of a search claims, and what is proved of the same noise."""
-    mu, paid = shares_of_search(NOISE, SHARE, TRIED, Schedule().spent(ITERATIONS)[0])
-    gradient = Gaussian(mu).cost
-    for text, epsilon in (("as in the figure", paid), ("as in the paper", (2 * SHARE / 2) ** 0.5 / NOISE)):
-        search = AboveThreshold(epsilon, TRIED, "gaussian")
-        claimed = Gaussian(epsilon).cost  # rho = epsilon²/2, whatever the number of steps (Theorem 3)
-        proved, alone = (order_and_epsilon([gradient, c], RATE, ITERATIONS, DELTA)[1] for c in (search.cost, claimed))
-        deviation = CLIP / search._strengths[1]
-        yield [text, f"{deviation:.1f}", f"{alone:.3f}", f"{proved:.3f}"]
+    """Yield what the paper's accounting claims for all iterations of DP-BLSGD, and what is proved."""
+    plan = Schedule()
+    solver, currency = plan.line_search(), plan.budget.currency
+    here = solver.sampling.strongest(solver.costs, plan.budget.limit / ITERATIONS, currency)
+    for text, mu in (("as in the figure", here), ("as in the paper, at this price", math.sqrt(1 - SHARE) / NOISE)):
+        claimed, proved = (f(solver, mu, DELTA) for f in (claimed_epsilon, proved_epsilon))
+        yield [text, f"{1 / mu:.3f}", f"{claimed:.3f}", f"{proved:.3f}"]
 
 
 def report() -> None:
@@ -311,7 +306,7 @@ def report() -> None:
         tried=TRIED,
         ends=markdown([*head, "objective", "last steps", "s per iteration"], end_lines()),
         linear=markdown(["data", "model", "epsilon", "accuracy, %"], linear_lines()),
-        prices=markdown(["search noise", "its deviation", "paper's price: epsilon", "proved: epsilon"], price_lines()),
+        prices=markdown(["noises", "noise of gradients, clips", "claimed epsilon", "proved epsilon"], price_lines()),
         cifar=CIFAR.rows().markdown(CIFAR.fields),
         made=CIFAR_ROWS,
         machine=TABLE.machine(),
