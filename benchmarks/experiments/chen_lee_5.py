@@ -299,6 +299,7 @@ def report() -> None:
         "chen_lee_5",
         iterations=ITERATIONS,
         epsilon=epsilon,
+        point=POINTS[0],
         first=Schedule().spent(POINTS[0])[1],
         rows=OBJECTIVE_ROWS,
         noise=NOISE,
