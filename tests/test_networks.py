@@ -133,7 +133,7 @@ def test_a_grid_of_columns_alone_would_be_too_fine_for_slopes():
 def test_squared_norms_are_the_same_in_any_company(width):
     """Also where they are above 2^53, and where a row of those stands beside others."""
     rng = np.random.default_rng(3)
-    x = np.rint(rng.uniform(-REACH, REACH, (13, width)))
+    x = np.rint(rng.uniform(0.9 * REACH, REACH, (13, width)))
     x[::2] = np.rint(x[::2] / 100)
     x[0] = REACH
     together = squared_norms(x)
@@ -303,9 +303,24 @@ def test_signals_are_columns_of_the_data(store, fit_intercept):
 
 
 def test_blocks_are_small_where_layers_are_wide():
-    assert Network.dense(10, [10], 1).block_rows == signals.MOST_BLOCK_ROWS == 512
+    assert 128 < Network.dense(10, [10], 1).block_rows <= signals.MOST_BLOCK_ROWS == 512
     assert Network.dense(784, [1000], 10).block_rows == 128
     assert Network.dense(10**6, [10], 10).block_rows == 8
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize("weights", [None, np.array([2.0**20, 3.0, 77.0])])
+def test_totals_are_added_to_sums_wherever_these_lie(weights, order):
+    rng, layer = np.random.default_rng(8), Dense((4,), 3)
+    gradients = layer.row_gradients(rng.integers(-99, 99, (3, 4)) * 1.0, rng.integers(-(2**20), 2**20, (3, 3)) * 1.0)
+    sums = np.zeros((5, 3) if weights is None else (2, 5, 3), order=order)
+    for _ in range(2):
+        gradients.add_to(sums, np.ones(3), 2.0**-38, weights)
+    total = gradients.total(np.ones(3), 2.0**-38, weights)
+    assert total.any()
+    if weights is not None:
+        sums, total = (high * 2.0**20 + low for high, low in (sums, total))
+    assert np.array_equal(sums, 2 * total)
 
 
 def test_a_loss_sees_scores_within_reach():

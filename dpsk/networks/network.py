@@ -149,7 +149,8 @@ class Network:
             raise ValueError(f"this network takes rows of {self.n_inputs} columns, but these have {d}")
         for a in range(0, n, self.block_rows):
             rows = slice(a, min(a + self.block_rows, n))
-            yield rows, signals_of(chunk.dense(rows)[:, :d], chunk.scale[rows])
+            own = chunk.dense(rows)[:, :d]  # a copy, which is written over if it lies row by row
+            yield rows, signals_of(own, chunk.scale[rows], own if own.flags.c_contiguous else None)
 
     def scores(self, data: Chunk | Floats, w: Floats) -> Floats:
         """Return the scores of a chunk, or of some rows of signals: (n, K), or (n,) for a network of one output."""

@@ -35,10 +35,9 @@ LARGEST_SCORE = 2.0**100
 _EXACT = 2.0**53
 
 
-def signals_of(values: Floats, scale: Floats) -> Floats:
-    """Return finite values times the scales of their rows as signals, in an array of their own, row by row."""
-    rows = np.empty(values.shape)
-    np.multiply(values, (scale * ONE)[:, None], out=rows)
+def signals_of(values: Floats, scale: Floats, out: Floats | None = None) -> Floats:
+    """Return finite values times the scales of their rows as signals, in an array that lies row by row."""
+    rows = np.multiply(values, (scale * ONE)[:, None], out=np.empty(values.shape) if out is None else out)
     return round_signals(rows)
 
 
