@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, RowMap
 from dpsk.losses import HuberHinge, Logistic, MarginLoss, OneVsRest, Softmax
-from dpsk.networks import Network
+from dpsk.networks import Convolution, Dense, MaxPooling, Network
 from dpsk.objectives import NetworkModel, Perceptron
 from dpsk.queries import ArmijoGains, LossesAlong, NetworkGains, NetworkLosses
 from dpsk.testing import check_query
@@ -177,17 +177,65 @@ def test_without_hidden_layers_it_is_the_linear_model():
     np.testing.assert_allclose(total(ours, a) * a.unit, total(linear, b) * b.unit, atol=n * 1e-3)
 
 
-def test_more_rows_gain_what_they_gain_per_unit_of_length():
-    """A short step gains the slope along it: that of the gradient, as no row is steeper than the clip."""
-    rng, n = np.random.default_rng(4), 400
-    X, y = rng.normal(size=(n, 4)), rng.integers(3, size=n)
-    objective = NetworkModel(Softmax, Perceptron((8,), "tanh")).on(4, 3)
-    rows, w = ArrayRows(X, y, RowMap(3, fit_intercept=False)), objective.start()
-    query = objective.gradient(w, clip=100.0)
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
+def test_a_short_step_gains_what_the_clipped_gradients_say(loss):
+    """Nearly all rows are clipped here: the slope along a direction is that of the sum of clipped gradients."""
+    rng, n, clip = np.random.default_rng(4), 400, 0.3
+    X, y = rng.normal(size=(n, 4)) * 3, random_labels(loss.n_classes, n, rng)
+    objective = NetworkModel(lambda _: loss, Perceptron((8,), "tanh")).on(4, 3)
+    rows, w = ArrayRows(X, y, RowMap(loss.n_classes, fit_intercept=False)), objective.start()
+    query = objective.gradient(w, clip=clip)
     gradient = total(rows, query) * query.unit
-    gains = objective.gains(w, gradient / n, [0.05], clip=100.0)
-    slope = total(rows, gains)[0] * gains.unit
-    assert slope == pytest.approx(np.linalg.norm(gradient), rel=0.05)
+    unclipped = total(rows, objective.gradient(w, clip=1e3)) * objective.gradient(w, clip=1e3).unit
+    for direction in (gradient, rng.normal(size=gradient.shape)):
+        direction = direction / np.linalg.norm(direction)
+        gains = objective.gains(w, direction, [0.01], clip=clip)
+        slope = total(rows, gains)[0] * gains.unit
+        assert slope == pytest.approx(gradient @ direction, abs=0.01 * n * clip)
+        assert abs(unclipped @ direction - slope) > 0.03 * n * clip  # so another slope would be seen
+
+
+# ------------------------------------------------------------------------------------------------------ images
+
+
+def of_images(loss):
+    """Return a network of windows, which is pooled before it is activated, for images of 6 times 6 places."""
+    first = Convolution((6, 6, 1), 3, 3)
+    pooled = MaxPooling(first.outputs, 2)
+    second = Convolution(pooled.outputs, 4, 2)
+    return Network((first, pooled, second, Dense((4,), 5), Dense((5,), loss.n_classes or 1)))
+
+
+@pytest.mark.parametrize("kind", ["per unit", "clipped", "losses"])
+def test_networks_of_images(kind):
+    loss, rng, n = Softmax(3), np.random.default_rng(8), 300
+    network = of_images(loss)
+    w, direction = network.start(0), rng.normal(size=network.n_weights)
+    query = {
+        "per unit": NetworkGains(network, loss, w, direction, STEPS, clip=0.1),
+        "clipped": NetworkGains(network, loss, w, direction, STEPS, clip=0.1, per_unit=False),
+        "losses": NetworkLosses(network, loss, w, -direction, STEPS, clip=0.1),
+    }[kind]
+    check_query(query, n_features=36, n_classes=3, fit_intercept=False, trials=10)
+    X, y = heavy_tailed(n, 36, rng), rng.integers(3, size=n)
+    whole, *others = (total(rows, query) for rows in stored_in_every_way(X, y, 3))
+    assert all(np.array_equal(whole, other) for other in others)
+
+
+@pytest.mark.parametrize(
+    "network", [network_for(Softmax(3), n_inputs=36), of_images(Softmax(3))], ids=["dense", "images"]
+)
+def test_losses_are_those_of_the_network_at_every_point(network):
+    """Within the step of the grid of losses for nearly every row: points are off their grids by 2^-30 at most."""
+    loss, rng, n = Softmax(3), np.random.default_rng(9), 100
+    X, y = rng.normal(size=(n, 36)), rng.integers(3, size=n)
+    w, direction = network.start(0), rng.normal(size=network.n_weights)
+    query = NetworkLosses(network, loss, w, direction, [0.0, 0.03, 0.5], clip=4.0)
+    rows = ArrayRows(X, y, RowMap(3, fit_intercept=False))
+    (chunk,) = (part.load() for part in rows._parts())
+    for point, found in zip(query.points, total(rows, query), strict=True):
+        losses = loss.value(network.scores(chunk, network.on_grid(point)), y)
+        assert abs(np.floor(np.minimum(losses, 4.0) / query.unit).sum() - found) <= 5
 
 
 # --------------------------------------------------------------------------------------------------- refusals

@@ -171,7 +171,7 @@ def tried(solver, found, monkeypatch, gradient, noise=0.0, far=None):
         return len(along.steps) if found is None else found
 
     monkeypatch.setattr("dpsk.solvers.step_search.Backtracking.find", find)
-    return solver.step(None, None, 0 * gradient, gradient, noise, None, far or solver.step_max), asked
+    return solver.step(None, None, 0 * gradient, gradient, noise, None, far or solver.longest), asked
 
 
 def test_steps_are_tried_from_long_to_short_and_the_next_one_is_taken_unasked(monkeypatch):
@@ -186,7 +186,7 @@ def test_steps_are_tried_from_long_to_short_and_the_next_one_is_taken_unasked(mo
 
 def test_noise_is_subtracted_from_what_a_gradient_promises(monkeypatch):
     solver, g = LineSearchSGD(TENTH, candidates=1, step_max=1.0), np.array([3.0, 4.0])
-    assert tried(solver, 0, monkeypatch, g, noise=2.0)[1]["required"] == 0.5 * (25 - 2 * 4.0)
+    assert tried(solver, 0, monkeypatch, g, noise=2.0)[1]["required"] == 0.1 * (25 - 2 * 4.0)
     assert tried(solver, 0, monkeypatch, g, noise=9.0)[1]["required"] == 0
 
 
@@ -215,6 +215,13 @@ def test_the_longest_step_follows_the_median_or_only_falls():
     falling = LineSearchSGD(TENTH, step_max=10.0, growth=1.5, rises=False)
     assert falling.adapted(3.0, [1.0, 1.5, 0.1]) == 2.25
     assert falling.adapted(3.0, [3.0, 1.0]) == 3.0
+
+
+def test_the_longest_step_follows_from_the_clip():
+    """Where nearly all rows are clipped, gradients are as long as the clip, and the path of descent should not be."""
+    assert LineSearchSGD(TENTH).longest == LineSearchSGD(TENTH, gradient_clip=4.0).longest == 10
+    assert LineSearchSGD(TENTH, gradient_clip=0.25).longest == 40
+    assert LineSearchSGD(TENTH, gradient_clip=0.25, step_max=3.0).longest == 3
 
 
 def test_the_schedule_is_fixed_and_uses_up_the_budget():
