@@ -264,7 +264,9 @@ def test_what_is_left_at_none_follows_from_public_facts():
     for facts in (Facts(1_000, 30, 2), Facts(100_000, 300, 10)):
         assert Schedule.of(given, facts) == Schedule(0.3, 7, 0.25, 2.0)
     for without in ({"adjacency": "replace"}, {"sampling": "without-replacement"}):
-        assert Schedule.of(DPMLPClassifier(**without), Facts(100_000, 30, 2)).sampling_rate == 1.0
+        for n, steps in ((1_000, 300), (3_000, 150), (100_000, 60)):
+            chosen = Schedule.of(DPMLPClassifier(**without), Facts(n, 30, 2))
+            assert (chosen.sampling_rate, chosen.steps) == (1.0, steps)
 
 
 @each_network
