@@ -47,7 +47,7 @@ OF_PERSONS = [Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not i
 SHORT = {
     DPLineSearchClassifier: {"splits": 10},
     DPSGDClassifier: {"steps": 20},
-    **dict.fromkeys(NETWORKS, {"steps": 5}),
+    **{Estimator: {"steps": 5} for Estimator in NETWORKS},
 }
 """Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
 LONG = {

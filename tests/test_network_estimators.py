@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import dask.array as da
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from contract import NETWORKS, Untouchable, weights_of
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
-from small_networks import SmallPerceptron
+from small_networks import SmallConvolutional, SmallPerceptron
 
 from dpsk import Categories, Chunks, DPConvolutionalClassifier, DPMLPClassifier, Number
 from dpsk.data import Facts
@@ -19,7 +20,10 @@ from dpsk.estimators import plan_of
 from dpsk.estimators.network_rules import BATCH_ROWS, Schedule
 from dpsk.privacy import RenyiDP
 
-pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:bounds=None and standardize=None:UserWarning"),
+]
 
 LARGE = {"epsilon": 1e6, "delta": 1e-5, "random_state": 0}
 METHODS = ("decision_function", "predict", "predict_proba", "predict_log_proba")
@@ -247,6 +251,19 @@ def test_images_of_several_channels_and_shapes(digits):
         assert model.n_layers_ == 3
         assert model.ranges_.tolist() == [[0.0] * 64, [16.0] * 64]
         assert "magnitudes" not in {release.label for release in model.privacy_spent_.releases}
+
+
+@pytest.mark.parametrize("Estimator", [SmallPerceptron, SmallConvolutional])
+def test_a_fit_of_columns_on_no_scale_is_warned_about(Estimator, iris):
+    with pytest.warns(UserWarning, match=r"entries beyond 64 count as 64.*bounds=\(0, 255\)"):
+        model = Estimator(standardize=None, steps=1).fit(*iris)
+    assert model.ranges_ is None
+    far, at_the_end = np.full((1, 4), 1e9), np.full((1, 4), 64.0)
+    np.testing.assert_array_equal(model.decision_function(far), model.decision_function(at_the_end))
+    for options in ({"bounds": (0, 1)}, {"data_norm": 1.0}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Estimator(standardize=None, steps=1, **options).fit(*iris)
 
 
 # ------------------------------------------------------------------------------------------------- rules and budgets
