@@ -14,7 +14,7 @@ from ..privacy import conversions
 from ..privacy.neighbours import Adjacency
 from ..requirements import listed, require_number
 
-STEPS = 300
+STEPS, FEWEST_STEPS = 300, 60  # the second if batches of all rows are long ones
 PASSES = 15.0  # over the rows, if batches are
 BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
 CLIP = 1.0
@@ -39,22 +39,30 @@ class Schedule:
         ``n_weights`` returns the number of weights if longer steps help where the rows far outweigh the noise in all of
         them. Without it steps do not grow.
         """
-        steps = STEPS if estimator.steps is None else int(estimator.steps)
         rate = estimator.sampling_rate
-        rate = _sampling_rate(estimator, facts, steps) if rate is None else float(rate)
+        if rate is None:
+            rate = _sampling_rate(estimator, facts)
+        steps = _steps(rate, facts) if estimator.steps is None else int(estimator.steps)
         length = estimator.learning_rate
         if length is None:
             length = SGD if estimator.solver != "adam" else _adam(estimator, facts, steps, n_weights)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
-        return cls(rate, steps, float(length), clip)
+        return cls(float(rate), steps, float(length), clip)
 
 
-def _sampling_rate(estimator: Any, facts: Facts | Unknown, steps: int) -> float:
+def _sampling_rate(estimator: Any, facts: Facts | Unknown) -> float:
     """Return the part of the rows in a batch: all of them where random batches are not proved, or cost too much."""
     replaced = Adjacency(estimator.adjacency) is Adjacency.REPLACE
     if replaced or estimator.sampling != "poisson" or _found(facts):
         return 1.0
-    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, PASSES / steps)))
+    passes = PASSES / (STEPS if estimator.steps is None else int(estimator.steps))
+    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, passes)))
+
+
+def _steps(rate: float, facts: Facts | Unknown) -> int:
+    if rate < 1:
+        return STEPS
+    return round(min(STEPS, max(FEWEST_STEPS, STEPS * BATCH_ROWS / facts.n_rows)))
 
 
 def _adam(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callable[[], int] | None) -> float:
