@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from dpsk.losses import Logistic, OneVsRest, Sigmoid, Softmax
 from dpsk.networks import ACTIVATIONS, Convolution, Dense, MaxPooling, Network
@@ -106,6 +107,12 @@ class Single(Dense):
 
 
 @dataclass(frozen=True)
+class SparseWithoutBias(Dense):
+    def forward(self, signals, W):
+        return signals @ W[:-1] if sp.issparse(signals) else super().forward(signals, W)
+
+
+@dataclass(frozen=True)
 class Gridless(Dense):
     """Weights stay as they are: sums of products are rounded, in an order that follows from the batch."""
 
@@ -182,6 +189,7 @@ PLANTED = {
     "batch norm": (BatchNorm((7,), 4), "the row is not treated alone"),
     "rounding by the batch": (RoundedByTheBatch((7,), 4), "products are rounded"),
     "single precision": (Single((7,), 4), "its sums are rounded|products are rounded"),
+    "sparse rows without a bias": (SparseWithoutBias((7,), 4), "forward differs for signals in a CSR matrix"),
     "weights without a grid": (Gridless((7,), 4), "rounded"),
     "a grid of columns": (ByColumns((3,), 60), "backward .*rounded"),
     "no bias": (Forgetful((7,), 4), "is not the derivative of forward"),

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..data import ArrayRows, RowMap
 from ..data.weights import ONE as WHOLE
@@ -39,6 +40,7 @@ def check_layer(layer: Layer, *, n_rows: int = 9, seed: int = 0) -> None:
       and no row's part of ``total`` is longer than asked.
     * All of these have the same bits for a row alone, in any company and order, and for arrays in any order of memory.
     * Rows with weights are counted with them, in two parts.
+    * A layer that takes signals as a CSR matrix gives the same bits for them.
 
     A layer without weights has to keep one of its inputs in every output, and to send the slope back to that one.
     """
@@ -65,6 +67,8 @@ def _check_weighted(layer: Weighted, n_rows: int, rng: np.random.Generator) -> N
         _check_company(f"{name}.forward", partial(layer.forward, W=W), signals)
         _check_company(f"{name}.backward", partial(layer.backward, W=W), slopes)
     _check_gradients(layer, signals, slopes, rng)
+    if layer.takes_sparse:
+        _check_sparse(layer, layer.on_grid(rng.normal(size=layer.weight_shape)), signals, slopes)
 
 
 def _weights(layer: Weighted, rng: np.random.Generator) -> Iterator[tuple[str, Array]]:
@@ -227,6 +231,19 @@ def _check_gradients(layer: Weighted, signals: Array, slopes: Array, rng: np.ran
         same = np.array_equal(layer.row_gradients(signals, place).squared_norms, squares)
         require(same, f"{name}.squared_norms depends on where slopes lie ({where}): {_PLACE}")
     _check_totals(name, total, alone, squares, rng)
+
+
+def _check_sparse(layer: Weighted, W: Array, signals: Array, slopes: Array) -> None:
+    """Compare what a layer makes of rows in CSR with what it makes of the same rows in an array."""
+    rows, ones, unit = sp.csr_matrix(signals), np.ones(len(signals)), SIGNAL_STEP * SLOPE_STEP
+    gradients = layer.row_gradients(rows, slopes), layer.row_gradients(signals, slopes)
+    results: dict[str, list[Array]] = {
+        "forward": [layer.forward(some, W) for some in (rows, signals)],
+        "row_gradients.squared_norms": [some.squared_norms for some in gradients],
+        "row_gradients.total": [some.total(ones, unit, None) for some in gradients],
+    }
+    for name, (found, expected) in results.items():
+        require(np.array_equal(found, expected), f"{layer!r}.{name} differs for signals in a CSR matrix: {_PLACE}")
 
 
 def _check_norms(name: str, squares: Array, gradients: list[Array], unit: float) -> None:
