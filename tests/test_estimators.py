@@ -57,7 +57,10 @@ from dpsk.solvers.calibrated import FACTORS, NATURAL, OF_HINGES
 from dpsk.solvers.certificate import Certificate
 
 # many fits here are on few rows, and say so
-pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:bounds=None and standardize=None:UserWarning"),
+]
 
 
 EQUIVALENCE = (

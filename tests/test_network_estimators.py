@@ -275,6 +275,8 @@ def test_what_is_left_at_none_follows_from_public_facts():
     assert few.learning_rate <= some.learning_rate < many.learning_rate == 0.04
     images = plan_of(DPConvolutionalClassifier(), Facts(1_000_000, 784, 10)).solver
     assert images.learning_rate == 0.2 / np.sqrt(300), "convolutions take short steps however many rows there are"
+    plain = [plan_of(DPMLPClassifier(solver="sgd", epsilon=e), Facts(2_000, 30, 2)).solver for e in (0.5, 1.0, 1e6)]
+    assert 0 < plain[0].learning_rate < plain[1].learning_rate < plain[2].learning_rate == 10.0
     fewer = plan_of(DPMLPClassifier(steps=100), Facts(1_000_000, 30, 2)).solver
     assert fewer.sampling.rate == 0.1
     given = DPMLPClassifier(sampling_rate=0.3, steps=7, learning_rate=0.25, gradient_clip=2.0)
