@@ -14,13 +14,13 @@ from ..privacy import conversions
 from ..privacy.neighbours import Adjacency
 from ..requirements import listed, require_number
 
-STEPS = 300
+STEPS, FEWEST_STEPS = 300, 60  # the second if batches of all rows are long ones
 PASSES = 15.0  # over the rows, if batches are
 BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
 CLIP = 1.0
-ADAM = 0.2  # the length of a step of Adam times the root of their number
-STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps begin to grow, and how long they become
-SGD = 2.0  # the length of a step
+MOVED = 0.2  # by how much the noise of all steps together may move a weight
+STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps of Adam begin to grow, and how long they get
+LONGEST_PLAIN = 10.0  # of plain steps, times the clip
 
 
 @dataclass(frozen=True)
@@ -39,32 +39,52 @@ class Schedule:
         ``n_weights`` returns the number of weights if longer steps help where the rows far outweigh the noise in all of
         them. Without it steps do not grow.
         """
-        steps = STEPS if estimator.steps is None else int(estimator.steps)
         rate = estimator.sampling_rate
-        rate = _sampling_rate(estimator, facts, steps) if rate is None else float(rate)
-        length = estimator.learning_rate
-        if length is None:
-            length = SGD if estimator.solver != "adam" else _adam(estimator, facts, steps, n_weights)
+        if rate is None:
+            rate = _sampling_rate(estimator, facts)
+        steps = _steps(rate, facts) if estimator.steps is None else int(estimator.steps)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
-        return cls(rate, steps, float(length), clip)
+        length = estimator.learning_rate
+        if estimator.solver == "line-search":
+            length = 1.0  # without effect
+        elif length is None:
+            plain = estimator.solver == "sgd"
+            length = _plain(estimator, facts, steps) / clip if plain else _adam(estimator, facts, steps, n_weights)
+        return cls(float(rate), steps, float(length), clip)
 
 
-def _sampling_rate(estimator: Any, facts: Facts | Unknown, steps: int) -> float:
+def _sampling_rate(estimator: Any, facts: Facts | Unknown) -> float:
     """Return the part of the rows in a batch: all of them where random batches are not proved, or cost too much."""
     replaced = Adjacency(estimator.adjacency) is Adjacency.REPLACE
     if replaced or estimator.sampling != "poisson" or _found(facts):
         return 1.0
-    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, PASSES / steps)))
+    passes = PASSES / (STEPS if estimator.steps is None else int(estimator.steps))
+    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, passes)))
+
+
+def _steps(rate: float, facts: Facts | Unknown) -> int:
+    if rate < 1:
+        return STEPS
+    return round(min(STEPS, max(FEWEST_STEPS, STEPS * BATCH_ROWS / facts.n_rows)))
 
 
 def _adam(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callable[[], int] | None) -> float:
     """Return the length of the steps of Adam."""
-    length = ADAM / math.sqrt(steps)
+    length = MOVED / math.sqrt(steps)
     if n_weights is not None:
-        mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
-        outweighed = mu / Adjacency(estimator.adjacency).parts * facts.n_rows / math.sqrt(n_weights())
-        length *= max(1.0, math.sqrt(outweighed / STRONG))
+        length *= max(1.0, math.sqrt(_strength(estimator, facts) / math.sqrt(n_weights()) / STRONG))
     return min(length, LONGEST)
+
+
+def _plain(estimator: Any, facts: Facts | Unknown, steps: int) -> float:
+    """Return the length of plain steps for a clip of 1."""
+    return min(MOVED * _strength(estimator, facts) / steps, LONGEST_PLAIN)
+
+
+def _strength(estimator: Any, facts: Facts | Unknown) -> float:
+    """Return how many rows outweigh the noise in one weight, if the whole budget bought one sum of gradients."""
+    mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
+    return mu * facts.n_rows / Adjacency(estimator.adjacency).parts
 
 
 def sizes_of(value: Any) -> tuple[int, ...]:
