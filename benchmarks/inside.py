@@ -57,8 +57,9 @@ from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
 from dpsk.networks import Convolution, Dense, MaxPooling, Network
 from dpsk.networks.activations import Ramp
-from dpsk.networks.signals import SLOPE_STEP
-from dpsk.objectives import Linear, LinearObjective
+from dpsk.networks.signals import SLOPE_STEP, signals_of
+from dpsk.objectives import Linear, LinearObjective, NetworkObjective
+from dpsk.objectives.network_objective import decay_of
 from dpsk.penalties import L2, Bounded
 from dpsk.privacy import (
     ZCDP,
@@ -67,6 +68,7 @@ from dpsk.privacy import (
     GaussianCost,
     GaussianDP,
     Ledger,
+    RenyiDP,
     Sampling,
     amplification,
     best_order,
@@ -82,6 +84,7 @@ from dpsk.queries.network_gains import NetworkGains
 from dpsk.queries.network_gradient import NetworkGradient
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run, sampled
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
+from dpsk.solvers.line_search_sgd import LineSearchSGD
 from dpsk.solvers.output_perturbation import strength
 from dpsk.solvers.second_order import Constants, SecondOrder
 from dpsk.solvers.sgd import SGD
@@ -184,3 +187,24 @@ def with_constants(modules, constants: dict[str, object]) -> Iterator[None]:
                 if hasattr(module, name):
                     changed.enter_context(mock.patch.object(module, name, value))
         yield
+
+
+def order_and_epsilon(costs, rate: float, times: int, delta: float) -> tuple[float, float]:
+    """Return the least epsilon of so many batches that pay these costs each, and the Renyi order that promises it."""
+    price = Sampling(rate).cost(costs)
+    found = ((RenyiDP(order).epsilon(times * price.rdp(order), delta), order) for order in amplification.ORDERS)
+    epsilon, order = min(found)
+    return order, epsilon
+
+
+@contextmanager
+def seen_steps() -> Iterator[list[float]]:
+    """Note every step that a search of DP-SGD chooses."""
+    step, seen = LineSearchSGD.step, list[float]()
+
+    def watched(*given):
+        seen.append(step(*given))
+        return seen[-1]
+
+    with mock.patch.object(LineSearchSGD, "step", watched):
+        yield seen

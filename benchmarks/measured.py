@@ -7,10 +7,12 @@ from functools import cache
 
 import numpy as np
 
-from .experiments import accuracy, kddcup99, line_search, output_risk, second_order, settings
+from .experiments import accuracy, chen_lee_5, kddcup99, line_search, output_risk, second_order, settings
 from .table import Folds, Rows, per_repeat
 
-__all__ = ["all_cells", "all_folds", "bound_lines", "line_search_folds", "second_order_rows", "settings_folds"]
+__all__ = [
+    "all_cells", "all_folds", "bound_lines", "line_search_folds", "network_runs", "second_order_rows", "settings_folds",
+]  # fmt: skip
 
 Cells = Mapping[tuple[str, ...], Folds]
 
@@ -40,6 +42,12 @@ def settings_folds(measure: str = "accuracy") -> Cells:
 def line_search_folds(measure: str = "accuracy") -> Cells:
     """Return what the settings of the line search do, by parameter, value and epsilon."""
     return line_search.TABLE.folds(line_search.CELL, measure)
+
+
+@cache
+def network_runs(field: str) -> Mapping[tuple[str, str, str], chen_lee_5.Runs]:
+    """Return what the iterates of networks do, by data set, network and method."""
+    return chen_lee_5.traces(field)
 
 
 @cache

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 
-from dpsk.privacy import Sampling, conversions
-from dpsk.privacy.amplification import ORDERS, poisson_general_rdp
-from dpsk.solvers.line_search_sgd import LineSearchSGD
+from .inside import LineSearchSGD, Sampling, amplification, conversions
+
+ORDERS = amplification.ORDERS
 
 
 def claimed_epsilon(solver: LineSearchSGD, mu: float, delta: float) -> float:
@@ -25,7 +25,7 @@ def claimed_epsilon(solver: LineSearchSGD, mu: float, delta: float) -> float:
     rate, strengths = solver.sampling.rate, (mu, solver.search_share * mu)
 
     def step(order: int) -> float:
-        return sum(poisson_general_rdp(order, rate, lambda a, s=s: a * s * s / 2) for s in strengths)  # type: ignore[misc]
+        return sum(amplification.poisson_general_rdp(order, rate, lambda a, s=s: a * s * s / 2) for s in strengths)  # type: ignore[misc]
 
     return min(solver.steps * step(a) - math.log(delta) / (a - 1) for a in ORDERS)
 

@@ -11,7 +11,7 @@ pytest.importorskip("pandas")
 from benchmarks import claims, measured
 from benchmarks.claims import cells, chen_lee, lee_kifer, lowy_gao
 from benchmarks.evidence import NotMeasured, Verdict
-from benchmarks.experiments import settings
+from benchmarks.experiments import chen_lee_5, settings
 from benchmarks.methods import DATASETS, EPSILONS, METHODS, kdd_name
 from benchmarks.table import Rows
 
@@ -197,6 +197,43 @@ def test_statements_about_the_line_search(monkeypatch, check, points, verdict):
         )
 
     monkeypatch.setattr(measured, "line_search_folds", folds_of)
+    assert check()[0] is verdict
+
+
+@pytest.mark.parametrize(
+    ("check", "points", "verdict"),
+    [
+        (chen_lee.steps_fall, lambda f, n, m, part: -part, YES),
+        (chen_lee.steps_fall, lambda f, n, m, part: part * (1 if n == "CNN" else -1), NO),
+        (chen_lee.steps_fall, lambda f, n, m, part: 0.0, OPEN),
+        (lambda: chen_lee.high_early("MLP", 0), lambda f, n, m, part: 3.0 * (m == "DP-BLSGD" and n == "MLP"), YES),
+        (lambda: chen_lee.high_early("MLP", 0), lambda f, n, m, part: 3.0 * (m == "DP-SGD"), NO),
+        (lambda: chen_lee.high_early("MLP", 0), lambda f, n, m, part: 3.0 * part * (m == "DP-BLSGD"), OPEN),
+        (lambda: chen_lee.high_early("CNN", 5), lambda f, n, m, part: 6.0 * (m == "DP-BLSGD"), YES),
+        (lambda: chen_lee.high_early("CNN", 5), lambda f, n, m, part: 4.0 * (m == "DP-BLSGD"), NO),
+        (chen_lee.similar_end, lambda f, n, m, part: 9.0 * (1 - part) * (m == "DP-SGD"), YES),
+        (chen_lee.similar_end, lambda f, n, m, part: 3.0 * part * (m == "DP-Adam"), NO),
+        (chen_lee.lower_objective, lambda f, n, m, part: -1.0 * part * (m == "DP-BLSGD"), YES),
+        (chen_lee.lower_objective, lambda f, n, m, part: -1.0 * (m == "DP-Adam"), NO),
+    ],
+)
+def test_statements_about_networks(monkeypatch, check, points, verdict):
+    """``points`` are of a network and a method, in the first three quarters of iterations (0) and in the last (1)."""
+    rng = np.random.default_rng(0)
+    late = np.array(chen_lee_5.POINTS) > 0.75 * chen_lee_5.ITERATIONS
+
+    def runs_of(field):
+        cells = itertools.product(chen_lee_5.PANELS, chen_lee_5.METHODS)
+        return {
+            (*panel, method): {
+                (str(seed),): np.array([80 + points(field, panel[1], method, int(part)) for part in late])
+                + 0.05 * rng.normal(size=late.size)
+                for seed in range(5)
+            }
+            for panel, method in cells
+        }
+
+    monkeypatch.setattr(measured, "network_runs", runs_of)
     assert check()[0] is verdict
 
 

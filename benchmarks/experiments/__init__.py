@@ -41,6 +41,10 @@ ALL = (
     of_paper("chen-lee-3", f"{CL}, Figure 3: logistic regression against epsilon"),
     of_paper("chen-lee-4", f"{CL}, Figure 4: linear SVM against epsilon"),
     Experiment(
+        "chen-lee-5", "chen_lee_5", f"{CL}, Figure 5: networks against iterations", ("chen_lee_5.png", "chen_lee_5.md"),
+        5, jobs=1,
+    ),
+    Experiment(
         "lowy-bounds", "output_risk", f"{LR}, Tables 1-6: excess risk of output perturbation beside the bounds",
         ("output_risk.png", "output_risk.md"), 10, jobs=1,
     ),
@@ -55,6 +59,9 @@ ALL = (
     Experiment(
         "images", "images", "MNIST and Fashion-MNIST: the default on pixels and on scattering coefficients", repeats=3,
         jobs=1,
+    ),
+    Experiment(
+        "networks", "networks", "networks as they come, on images and tables, beside linear models", repeats=2, jobs=1
     ),
     Experiment("probabilities", "probabilities", "how right probabilities are, beside base rates", repeats=3, jobs=1),
     Experiment("tabular", "tabular", "raw tables: DPTabularClassifier beside DP-EBM and others", repeats=5, jobs=1),

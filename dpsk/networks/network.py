@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -202,6 +202,10 @@ class Network:
         if derivatives.shape != scores.shape:
             raise TypeError(f"{loss!r}.derivative changed the shape {scores.shape} of the scores")
         return slopes_of(derivatives).reshape(len(scores), self.n_outputs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without what follows from it."""
+        return {known.name: getattr(self, known.name) for known in fields(self)}
 
     @property
     def _activation(self) -> Activation:
