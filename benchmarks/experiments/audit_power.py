@@ -62,7 +62,7 @@ BATCHES = Case(DPSGDClassifier, data=nothing, arguments={"steps": 100, "sampling
 NETWORK = Case(
     DPMLPClassifier,
     arguments={
-        "hidden_layer_sizes": (4,), "solver": "sgd", "steps": 4, "average": 1e-9, "alpha": 0.0,
+        "hidden_layer_sizes": (4,), "activation": "relu", "solver": "sgd", "steps": 4, "average": 1e-9, "alpha": 0.0,
         "learning_rate": 1e-3, "gradient_clip": 0.1,
     },
 )  # fmt: skip
