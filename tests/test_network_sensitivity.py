@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from joblib import parallel_config
 
 import dpsk.data.rows as rows_module
+from dpsk import DPMLPClassifier
 from dpsk.data import ArrayRows, Columns, RowMap, StoredRows
 from dpsk.data.weights import ONE as WHOLE
 from dpsk.data.weights import Weights
@@ -376,3 +377,12 @@ def plain_scores(network, w, X):
         for pool in stage.behind:
             X = np.stack([X[:, window].max(axis=1) for window in windows_of(pool)], axis=1)
     return X if network.n_outputs > 1 else X[:, 0]
+
+
+def test_too_many_rows_are_refused_before_anything_is_paid(monkeypatch):
+    """Their number is public, that of the rows in a batch is not: a batch that is refused would tell."""
+    monkeypatch.setattr("dpsk.objectives.network_objective.MOST_ROWS", 7)
+    model = DPMLPClassifier(hidden_layer_sizes=(2,), steps=1, sampling_rate=0.1)
+    with pytest.raises(ValueError, match="8 rows are too many for a network: at most 7"):
+        model.fit(np.ones((8, 2)), np.arange(8) % 2)
+    assert not hasattr(model, "privacy_spent_")
