@@ -15,6 +15,7 @@ from small_networks import SmallPerceptron
 
 from dpsk import Categories, Chunks, DPConvolutionalClassifier, DPMLPClassifier, Number
 from dpsk.data import Facts
+from dpsk.estimators import plan_of
 from dpsk.estimators.network_rules import BATCH_ROWS, Schedule
 from dpsk.privacy import RenyiDP
 
@@ -30,7 +31,7 @@ def digits():
     return load_digits(return_X_y=True)
 
 
-def forward(X, model, activate=lambda x: np.maximum(x, 0)):
+def forward(X, model, activate=np.tanh):
     """Return scores by the arrays of a fitted perceptron, in plain floats."""
     for i, (W, b) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
         X = X @ W + b
@@ -61,7 +62,7 @@ def test_a_convolution_finds_a_line_wherever_it_is():
     assert model.fit(X[:1_500], y[:1_500]).score(X[1_500:], y[1_500:]) > 0.95
 
 
-@pytest.mark.parametrize("activation", ["tanh", "hard-tanh", "identity"])
+@pytest.mark.parametrize("activation", ["relu", "hard-tanh", "identity"])
 @pytest.mark.parametrize("solver", ["adam", "sgd", "line-search"])
 def test_every_activation_and_solver(activation, solver, cancer):
     model = SmallPerceptron(activation=activation, solver=solver, **LARGE).fit(*cancer)
@@ -105,7 +106,7 @@ def test_a_trained_network_is_public_numbers(Estimator, cancer):
     model = Estimator(random_state=0).fit(*cancer)
     network = pickle.loads(pickle.dumps(model.network_))
     assert repr(network) == repr(model.network_)
-    assert re.fullmatch(r"TrainedNetwork\((30|5x6x1) -> .*Dense 8 -> Dense 1, relu, \d+ weights\)", repr(network))
+    assert re.fullmatch(r"TrainedNetwork\((30|5x6x1) -> .*Dense 8 -> Dense 1, tanh, \d+ weights\)", repr(network))
     np.testing.assert_array_equal(network.scores(cancer[0]).ravel(), model.decision_function(cancer[0]))
     assert set(vars(network)) == {"network", "weights", "how"}
     with pytest.raises(AttributeError):
@@ -252,15 +253,20 @@ def test_images_of_several_channels_and_shapes(digits):
 
 
 def test_what_is_left_at_none_follows_from_public_facts():
-    few, many = (Schedule.of(DPMLPClassifier(), Facts(n, 30, 2)) for n in (1_000, 100_000))
-    assert few.sampling_rate == 1.0
-    assert many.sampling_rate == BATCH_ROWS / 100_000
-    assert many.steps > few.steps
+    few, some, many = (plan_of(DPMLPClassifier(), Facts(n, 30, 2)).solver for n in (1_000, 10_000, 1_000_000))
+    assert [plan.sampling.rate for plan in (few, some, many)] == [1.0, 0.15, 0.05]
+    assert few.learning_rate <= some.learning_rate < many.learning_rate == 0.04
+    images = plan_of(DPConvolutionalClassifier(), Facts(1_000_000, 784, 10)).solver
+    assert images.learning_rate == 0.2 / np.sqrt(300), "convolutions take short steps however many rows there are"
+    fewer = plan_of(DPMLPClassifier(steps=100), Facts(1_000_000, 30, 2)).solver
+    assert fewer.sampling.rate == 0.1
     given = DPMLPClassifier(sampling_rate=0.3, steps=7, learning_rate=0.25, gradient_clip=2.0)
     for facts in (Facts(1_000, 30, 2), Facts(100_000, 300, 10)):
         assert Schedule.of(given, facts) == Schedule(0.3, 7, 0.25, 2.0)
     for without in ({"adjacency": "replace"}, {"sampling": "without-replacement"}):
-        assert Schedule.of(DPMLPClassifier(**without), Facts(100_000, 30, 2)).sampling_rate == 1.0
+        for n, steps in ((1_000, 300), (3_000, 150), (100_000, 60)):
+            chosen = Schedule.of(DPMLPClassifier(**without), Facts(n, 30, 2))
+            assert (chosen.sampling_rate, chosen.steps) == (1.0, steps)
 
 
 @each_network

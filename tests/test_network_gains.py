@@ -177,17 +177,22 @@ def test_without_hidden_layers_it_is_the_linear_model():
     np.testing.assert_allclose(total(ours, a) * a.unit, total(linear, b) * b.unit, atol=n * 1e-3)
 
 
-def test_more_rows_gain_what_they_gain_per_unit_of_length():
-    """A short step gains the slope along it: that of the gradient, as no row is steeper than the clip."""
-    rng, n = np.random.default_rng(4), 400
-    X, y = rng.normal(size=(n, 4)), rng.integers(3, size=n)
-    objective = NetworkModel(Softmax, Perceptron((8,), "tanh")).on(4, 3)
-    rows, w = ArrayRows(X, y, RowMap(3, fit_intercept=False)), objective.start()
-    query = objective.gradient(w, clip=100.0)
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
+def test_a_short_step_gains_what_the_clipped_gradients_say(loss):
+    """Nearly all rows are clipped here: the slope along a direction is that of the sum of clipped gradients."""
+    rng, n, clip = np.random.default_rng(4), 400, 0.3
+    X, y = rng.normal(size=(n, 4)) * 3, random_labels(loss.n_classes, n, rng)
+    objective = NetworkModel(lambda _: loss, Perceptron((8,), "tanh")).on(4, 3)
+    rows, w = ArrayRows(X, y, RowMap(loss.n_classes, fit_intercept=False)), objective.start()
+    query = objective.gradient(w, clip=clip)
     gradient = total(rows, query) * query.unit
-    gains = objective.gains(w, gradient / n, [0.05], clip=100.0)
-    slope = total(rows, gains)[0] * gains.unit
-    assert slope == pytest.approx(np.linalg.norm(gradient), rel=0.05)
+    unclipped = total(rows, objective.gradient(w, clip=1e3)) * objective.gradient(w, clip=1e3).unit
+    for direction in (gradient, rng.normal(size=gradient.shape)):
+        direction = direction / np.linalg.norm(direction)
+        gains = objective.gains(w, direction, [0.01], clip=clip)
+        slope = total(rows, gains)[0] * gains.unit
+        assert slope == pytest.approx(gradient @ direction, abs=0.01 * n * clip)
+        assert abs(unclipped @ direction - slope) > 0.03 * n * clip  # so another slope would be seen
 
 
 # ------------------------------------------------------------------------------------------------------ images

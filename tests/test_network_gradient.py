@@ -203,7 +203,7 @@ def test_sums_equal_integer_arithmetic(weighted, table):
     query = query_of(Softmax(3), 9, (8,), "tanh", clip=3.0)
     weights = np.random.default_rng(4).integers(0, ONE + 1, 300).astype(np.int32)
     (chunk,) = ArrayRows(X, y, RowMap(3), Weights(weights) if weighted else None)._parts()
-    ((_, inputs),) = query.network.blocks(chunk)
+    inputs = np.concatenate([signals for _, signals in query.network.blocks(chunk)])
     gradients = query.network.row_gradients(inputs, y, query.w, query.loss)
     signals = [np.hstack([g._signals, np.full((300, 1), ONE_SIGNAL)]).astype(int).astype(object) for g in gradients]
     slopes = [g._slopes.astype(int).astype(object) for g in gradients]

@@ -186,7 +186,7 @@ def test_steps_are_tried_from_long_to_short_and_the_next_one_is_taken_unasked(mo
 
 def test_noise_is_subtracted_from_what_a_gradient_promises(monkeypatch):
     solver, g = LineSearchSGD(TENTH, candidates=1, step_max=1.0), np.array([3.0, 4.0])
-    assert tried(solver, 0, monkeypatch, g, noise=2.0)[1]["required"] == 0.5 * (25 - 2 * 4.0)
+    assert tried(solver, 0, monkeypatch, g, noise=2.0)[1]["required"] == 0.1 * (25 - 2 * 4.0)
     assert tried(solver, 0, monkeypatch, g, noise=9.0)[1]["required"] == 0
 
 

@@ -29,7 +29,8 @@ class LineSearchSGD(SampledSolver):
 
     A batch gives a noisy gradient g. The search tries ``step_max * shrink**i`` for i = 0, 1, ... and takes the first
     step whose noisy gain reaches ``sufficient`` times what a straight line along g would gain. If none of
-    ``candidates`` steps does, the next shorter one is taken. The search costs the same whichever step it finds.
+    ``candidates`` steps does, the next shorter one is taken. The search costs the same whichever step it finds. Columns
+    should be centred: along a direction that all rows share only short steps gain anything.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class LineSearchSGD(SampledSolver):
     step_max: float | None = number(None, open_low=True)
     shrink: float = part(0.7, whole=False)
     candidates: int = integer(10)
-    sufficient: float = part(0.5, whole=False)
+    sufficient: float = part(0.1, whole=False)
     denoised: bool = flag(True)
     adapt_every: int = integer(10)
     growth: float = number(1.5, 1)
