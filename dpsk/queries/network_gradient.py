@@ -7,7 +7,7 @@ import numpy as np
 
 from ..data.grid import check_clip, power_of_two_above
 from ..data.private import Query
-from ..data.rows import Chunk
+from ..data.rows import Chunk, Labels, Matrix
 from ..data.weights import joined
 from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
@@ -72,16 +72,17 @@ class NetworkGradient(Query):
         sums, since = _room.zeros((2, self.w.size) if weighted else (self.w.size,)), 0
         total: Integers | int = 0
         for rows, signals in self.network.blocks(chunk):
-            if since + len(signals) > _EXACT_ROWS[weighted]:
+            n = signals.shape[0]
+            if since + n > _EXACT_ROWS[weighted]:
                 total = total + sums.astype(np.int64)
                 sums[...], since = 0, 0
             self._add(sums, signals, chunk.y[rows], None if chunk.weights is None else chunk.weights[rows])
-            since += len(signals)
+            since += n
         last = sums.astype(np.int64)
         last += total
         return joined(last[0], last[1]) if weighted else last
 
-    def _add(self, sums: Floats, signals: Floats, y: Floats, weights: Floats | None) -> None:
+    def _add(self, sums: Floats, signals: Matrix, y: Labels, weights: Floats | None) -> None:
         gradients = self.network.row_gradients(signals, y, self.w, self.loss)
         squared = gradients[0].squared_norms
         for others in gradients[1:]:
