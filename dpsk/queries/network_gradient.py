@@ -17,8 +17,7 @@ from ..networks.signals import SIGNAL_STEP, SLOPE_BITS
 from ..privacy.neighbours import Adjacency
 
 MOST_ROWS = 2**24
-"""Of all data: a row adds at most 2^38 to an entry of a sum of 64-bit integers. More are refused before anything is
-paid, by public facts. The query refuses none: it knows how many rows a batch holds, and that is secret."""
+"""Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers. The model refuses more."""
 
 _EXACT_ROWS = {False: 2**15, True: 2**11}  # without and with weights: added in floats, at most 2^38 and 2^42 each
 
