@@ -182,7 +182,7 @@ def test_sums_over_the_largest_chunks_are_exact(weighted):
         expected = 0
         for kind in range(3):
             one = ArrayRows(kinds[kind : kind + 1], np.ones(1)).total(query).astype(object)
-            assert max(abs(one)) * 2**24 < 2**62 + 2**40
+            assert max(abs(one)) * module.MOST_ROWS < 2**62 + 2**40
             expected = expected + one * int((which == kind).sum()) * (int(steps[kind]) if weighted else 1)
         assert ((total[0] * ONE + total[1] if weighted else total) == expected).all()
         assert not weighted or ((total[1] >= 0).all() and (total[1] < ONE).all())

@@ -114,7 +114,9 @@ def squared_norms(x: Matrix) -> Floats:
 
 def _sparse_squared_norms(x: Matrix) -> Floats:
     n = x.shape[0]
-    sums: Floats = np.bincount(np.repeat(np.arange(n), np.diff(x.indptr)), np.square(x.data), minlength=n)
+    sums: Floats = np.bincount(np.repeat(np.arange(n), np.diff(x.indptr)), np.square(x.data), minlength=n).astype(
+        np.float64
+    )
     for i in np.flatnonzero(~(sums < _EXACT)):  # few, if any; with their zeros they are long
         sums[i] = squared_norms(x[i].toarray())[0]
     return sums
