@@ -18,7 +18,7 @@ from dpsk import Categories, Chunks, DPConvolutionalClassifier, DPMLPClassifier,
 from dpsk.data import Facts
 from dpsk.estimators import plan_of
 from dpsk.estimators.network_rules import BATCH_ROWS, Schedule
-from dpsk.privacy import RenyiDP
+from dpsk.privacy import RenyiDP, conversions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
@@ -271,13 +271,19 @@ def test_a_fit_of_columns_on_no_scale_is_warned_about(Estimator, iris):
 
 def test_what_is_left_at_none_follows_from_public_facts():
     few, some, many = (plan_of(DPMLPClassifier(), Facts(n, 30, 2)).solver for n in (1_000, 10_000, 1_000_000))
-    assert [plan.sampling.rate for plan in (few, some, many)] == [1.0, 0.15, 0.05]
-    assert few.learning_rate <= some.learning_rate < many.learning_rate == 0.04
+    assert [plan.sampling.rate for plan in (few, some)] == [1.0, 0.15]
+    mu = conversions.gaussian_mu(1.0, 1e-6)
+    assert many.sampling.rate == 30 * mu / 300
+    assert few.learning_rate <= some.learning_rate < many.learning_rate == 3 * 0.2 / np.sqrt(300)
+    wide = plan_of(DPMLPClassifier(), Facts(1_000, 10_000, 2)).solver
+    np.testing.assert_allclose(10 * wide.learning_rate, few.learning_rate)  # the norm of rows is 100, not 10
+    passes = [300 * plan_of(DPMLPClassifier(epsilon=e), Facts(10**6, 30, 2)).solver.sampling.rate for e in (0.1, 9.0)]
+    np.testing.assert_allclose(passes, [3.0, 15.0])
     images = plan_of(DPConvolutionalClassifier(), Facts(1_000_000, 784, 10)).solver
     assert images.learning_rate == 0.2 / np.sqrt(300), "convolutions take short steps however many rows there are"
     plain = [plan_of(DPMLPClassifier(solver="sgd", epsilon=e), Facts(2_000, 30, 2)).solver for e in (0.5, 1.0, 1e6)]
-    assert 0 < plain[0].learning_rate < plain[1].learning_rate < plain[2].learning_rate == 10.0
-    fewer = plan_of(DPMLPClassifier(steps=100), Facts(1_000_000, 30, 2)).solver
+    assert 0 < plain[0].learning_rate < plain[1].learning_rate < plain[2].learning_rate == 8.0
+    fewer = plan_of(DPMLPClassifier(steps=50), Facts(1_000_000, 30, 2)).solver
     assert fewer.sampling.rate == 0.1
     given = DPMLPClassifier(sampling_rate=0.3, steps=7, learning_rate=0.25, gradient_clip=2.0)
     for facts in (Facts(1_000, 30, 2), Facts(100_000, 300, 10)):
