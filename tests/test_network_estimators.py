@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from contract import NETWORKS, Untouchable, weights_of
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 from small_networks import SmallConvolutional, SmallPerceptron
@@ -67,13 +68,27 @@ def test_a_convolution_finds_a_line_wherever_it_is():
 
 
 @pytest.mark.parametrize("activation", ["relu", "hard-tanh", "identity"])
-@pytest.mark.parametrize("solver", ["adam", "sgd", "line-search"])
+@pytest.mark.parametrize("solver", ["adam", "sgd", "line-search", "published-line-search"])
 def test_every_activation_and_solver(activation, solver, cancer):
     model = SmallPerceptron(activation=activation, solver=solver, **LARGE).fit(*cancer)
     assert model.score(*cancer) > 0.9
-    label = "gradient and search" if solver == "line-search" else "batch"
+    label = "gradient and search" if "search" in solver else "batch"
     assert model.n_iter_ == 20
     assert sum(release.count for release in model.privacy_spent_.releases if release.label == label) == 20
+
+
+def test_the_published_search_has_the_constants_of_the_paper():
+    """Chen & Lee (2020, 5.6 and 5.7): C_grad = C_obj = 3, alpha .001, beta .8, Gaussian noise."""
+    model = DPMLPClassifier(solver="published-line-search", sampling_rate=1 / 200, steps=100)
+    solver = plan_of(model, Facts(60_000, 784, 10)).solver
+    assert (solver.gradient_clip, solver.loss_clip, solver.sufficient, solver.shrink) == (3.0, 3.0, 1e-3, 0.8)
+    assert (solver.noise, solver.gains, solver.sampling.rate, solver.steps) == ("gaussian", "clipped", 1 / 200, 100)
+    other = plan_of(clone(model).set_params(gradient_clip=1.5), Facts(60_000, 784, 10)).solver
+    assert (other.gradient_clip, other.loss_clip) == (1.5, 3.0)
+    for name in ("average", "learning_rate"):
+        with pytest.raises(ValueError, match=f"{name}=0.5 has no effect with solver='published-line-search'"):
+            model.set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
+        model.set_params(average=0.25)
 
 
 def test_the_initial_weights_have_a_seed_of_their_own(cancer):

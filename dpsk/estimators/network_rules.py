@@ -52,7 +52,7 @@ class Schedule:
         steps = _steps(rate, facts) if estimator.steps is None else int(estimator.steps)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
         length = estimator.learning_rate
-        if estimator.solver == "line-search":
+        if estimator.solver.endswith("line-search"):
             length = 1.0  # without effect
         elif length is None:
             plain = estimator.solver == "sgd"
