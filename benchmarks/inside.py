@@ -55,7 +55,7 @@ from dpsk.minimizers import AttackedSum, RegularizedSum, TiltedSum, newton
 from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
-from dpsk.networks import ACTIVATIONS, Convolution, Dense, MaxPooling, Network
+from dpsk.networks import Convolution, Dense, MaxPooling, Network
 from dpsk.networks.activations import Ramp
 from dpsk.networks.signals import SLOPE_STEP, signals_of
 from dpsk.objectives import Linear, LinearObjective, NetworkObjective

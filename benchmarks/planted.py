@@ -18,7 +18,6 @@ import numpy as np
 from dpsk import DPLogisticRegression
 
 from .inside import (
-    ACTIVATIONS,
     SLOPE_STEP,
     Dense,
     Discovery,
@@ -142,16 +141,18 @@ def batch_norm() -> Iterator[None]:
         yield
 
 
-class _RoundedByBatch(Ramp):
-    def activate(self, steps: Any) -> Any:
-        signals = super().activate(steps)
+@contextmanager
+def rounded_by_batch() -> Iterator[None]:
+    """Round the activations of a network to halves of the largest one in the batch."""
+    alone = Ramp.activate
+
+    def rounded(self: Any, steps: Any) -> Any:
+        signals = alone(self, steps)
         spacing = max(1.0, float(signals.max(initial=0.0)) / 2)
         return np.rint(np.rint(signals / spacing) * spacing)
 
-
-def rounded_by_batch() -> Planted:
-    """Round the activations of a network to halves of the largest one in the batch."""
-    return patch.dict(ACTIVATIONS, relu=_RoundedByBatch())
+    with patch.object(Ramp, "activate", rounded):
+        yield
 
 
 @contextmanager

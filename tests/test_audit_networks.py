@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # few rows: a fi
 ERROR, N = 1e-6, 24
 PLAIN = {
     "solver": "sgd", "steps": 4, "average": 1e-9, "alpha": 0.0, "learning_rate": 1e-3, "gradient_clip": 0.1,
-    "standardize": None, "hidden_layer_sizes": (6,),
+    "standardize": None, "hidden_layer_sizes": (6,), "activation": "relu",
 }  # fmt: skip
 
 

@@ -57,7 +57,10 @@ from dpsk.solvers.calibrated import FACTORS, NATURAL, OF_HINGES
 from dpsk.solvers.certificate import Certificate
 
 # many fits here are on few rows, and say so
-pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:bounds=None and standardize=None:UserWarning"),
+]
 
 
 EQUIVALENCE = (
@@ -766,7 +769,8 @@ def test_a_callback_may_stop_the_fit(Estimator, cancer):
     recorder = Recorder(stop_after=2)
     model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
     assert len(recorder.models) == 3  # two iterates, and the end of the fit
-    np.testing.assert_array_equal(weights_of(recorder.models[1]), weights_of(model))
+    # all but the intercept, which a calibration moves
+    np.testing.assert_array_equal(weights_of(recorder.models[1])[:-1], weights_of(model)[:-1])
     assert model.privacy_spent_.epsilon == 3.0
     assert model.privacy_spent_.charged < model.privacy_spent_.limit
 

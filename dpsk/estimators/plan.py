@@ -61,6 +61,7 @@ class Plan:
         if self.budget is not None:
             self.encoding.require(facts)
             self.solver.require_model(self.objective)
+            self.objective.require(facts)
             if not self.objective.linear and facts.schema is None:
                 self.objective.on(facts.n_features, facts.n_classes)  # or its error
             self.solver.require(self.objective.loss_for(facts.n_classes), facts, self.budget.currency)

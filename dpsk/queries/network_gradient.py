@@ -7,18 +7,17 @@ import numpy as np
 
 from ..data.grid import check_clip, power_of_two_above
 from ..data.private import Query
-from ..data.rows import Chunk, Labels, Matrix, Rows
+from ..data.rows import Chunk, Labels, Matrix
 from ..data.weights import joined
 from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
-from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
 from ..networks import Network
 from ..networks.signals import SIGNAL_STEP, SLOPE_BITS
 from ..privacy.neighbours import Adjacency
 
 MOST_ROWS = 2**24
-"""Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers."""
+"""Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers. The model refuses more."""
 
 _EXACT_ROWS = {False: 2**15, True: 2**11}  # without and with weights: added in floats, at most 2^38 and 2^42 each
 
@@ -70,11 +69,6 @@ class NetworkGradient(Query):
     def sensitivity(self, adjacency: str) -> Sensitivity:
         l2 = self.clip / self.unit * Adjacency(adjacency).parts
         return Sensitivity(l1=np.nextafter(l2 * np.sqrt(self.w.size), np.inf), l2=l2, linf=l2)
-
-    def over(self, rows: Rows, bits: Bits) -> Integers:
-        if rows.n_rows > MOST_ROWS:
-            raise ValueError(f"{rows.n_rows} rows are too many for gradients of networks: at most {MOST_ROWS} fit")
-        return super().over(rows, bits)
 
     def __call__(self, chunk: Chunk) -> Integers:
         weighted = chunk.weights is not None
