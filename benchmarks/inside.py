@@ -79,6 +79,8 @@ from dpsk.privacy.discovery import Discovery
 from dpsk.privacy.repetition import BestOf, Law
 from dpsk.privacy.units import ROW
 from dpsk.queries import GradientSum, HessianSum, LossesAlong
+from dpsk.queries.network_gains import NetworkGains
+from dpsk.queries.network_gradient import NetworkGradient
 from dpsk.solvers import Diagnostics, Solver, gradient_descent, output_perturbation, precision, run, sampled
 from dpsk.solvers.adaptive_gradient import AdaptiveGradient
 from dpsk.solvers.line_search_sgd import LineSearchSGD

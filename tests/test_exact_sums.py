@@ -39,7 +39,9 @@ from dpsk.queries import (
     Magnitudes,
     Middles,
     Moments,
+    NetworkGains,
     NetworkGradient,
+    NetworkLosses,
     Outcomes,
     Positions,
     PositionsOfSome,
@@ -286,6 +288,8 @@ def test_no_query_is_missing_here():
         Middles,
         Moments,
         NetworkGradient,  # in test_networks
+        NetworkGains,  # in test_network_gains
+        NetworkLosses,
         Outcomes,
         Successes,
         Minimizer,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from contract import ESTIMATORS
+from contract import CHECKED
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
@@ -192,7 +192,7 @@ def test_a_row_that_is_absent_moves_no_other():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("Estimator", ESTIMATORS)
+@pytest.mark.parametrize("Estimator", CHECKED)
 def test_fitted_models_judge_every_row_by_itself(Estimator, cancer):
     X, y = cancer
     model = Estimator(epsilon=4.0, random_state=0).fit(X, y)

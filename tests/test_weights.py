@@ -43,7 +43,9 @@ from dpsk.queries import (
     Magnitudes,
     Middles,
     Moments,
+    NetworkGains,
     NetworkGradient,
+    NetworkLosses,
     Outcomes,
     Positions,
     PositionsOfSome,
@@ -57,6 +59,7 @@ D = 4
 W = np.random.default_rng(1).normal(size=D + 1)
 W3 = np.random.default_rng(2).normal(size=(D + 1, 3))
 NETWORK = Network.dense(D, [6, 5], 3)
+START, STEP = NETWORK.start(0), NETWORK.start(1)
 PLACED = RowMap(fit_intercept=False, columns=Columns.within(-1.0, 1.0, D))
 
 
@@ -77,6 +80,12 @@ QUERIES = {
     "gradient of a concave loss": (GradientSum(Sigmoid(), W, clip=3.0), {}),
     "softmax": (GradientSum(Softmax(3), W3, clip=1.3), {"n_classes": 3}),
     "network": (NetworkGradient(NETWORK, Softmax(3), NETWORK.start(0), clip=1.3), {"n_classes": 3}),
+    "network, gains": (NetworkGains(NETWORK, Softmax(3), START, STEP, [0.1, 1.0], clip=1.3), {"n_classes": 3}),
+    "network, gains, clipped": (
+        NetworkGains(NETWORK, Softmax(3), START, STEP, [0.1, 1.0], clip=1.3, per_unit=False),
+        {"n_classes": 3},
+    ),
+    "network, losses": (NetworkLosses(NETWORK, Softmax(3), START, STEP, [0.0, 1.0], clip=1.3), {"n_classes": 3}),
     "Hessian": (HessianSum(Logistic(), W, clip=0.5), {}),
     "Hessian, 3 classes": (HessianSum(OneVsRest(Sigmoid(), 3), W3, clip=0.5), {"n_classes": 3}),
     "losses": (LossesAlong(Logistic(), W, W, [0.0, 1.0, 2.0], clip=1.0), {}),

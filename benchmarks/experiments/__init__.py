@@ -94,6 +94,7 @@ ALL = (
     timed("speed_minima", "time of fits that find a minimum, beside scikit-learn"),
     timed("speed_line_search", "time of the line search in multiples of its floor"),
     timed("shapes", "time of the default by rows, columns, storage and classes, beside scikit-learn"),
+    timed("network_speed", "time of networks in multiples of their bare products, and beside Opacus"),
     timed("storages", "time in memory beside a memory-mapped file, and by rows"),
     timed("tabular_scale", "raw tables: time and memory by rows, beside boosted trees"),
     timed("predictions", "time of predictions beside one matrix product"),

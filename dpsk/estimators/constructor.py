@@ -26,7 +26,12 @@ _NOT_TAKEN = {
 }
 """What people try, with the reason and the remedy. An estimator that has a parameter of that name takes it."""
 
-_CALLED = {"features": "interactions", "interactions": "features"}
+_CALLED = {
+    "features": "interactions",
+    "interactions": "features",
+    "learning_rate_init": "learning_rate",
+    "batch_size": "sampling_rate",
+}
 """Names of a parameter in other estimators. One that has the second name but not the first says so."""
 
 

@@ -54,7 +54,7 @@ class DPConvolutionalClassifier(NetworkClassifier):
     channels: Any = checked((6, 16), require_sizes)
     kernel_size: int = integer(5)
     pool_size: int = integer(2)
-    hidden_layer_sizes: Any = checked((256, 128), lambda name, value: require_sizes(name, value, fewest=0))
+    hidden_layer_sizes: Any = checked((32,), lambda name, value: require_sizes(name, value, fewest=0))
     standardize: str | None = None
 
     def _network_for(self) -> ConvolutionalLayers:

@@ -8,16 +8,17 @@ from ..encodings.tabular import TabularEncoding, currency_for
 from ..objectives import Perceptron
 from ..requirements import checked
 from .network_classifier import NetworkClassifier
-from .network_rules import require_sizes, sizes_of
+from .network_rules import Schedule, require_sizes, sizes_of
+from .plan import FIELD
 
 
 class DPMLPClassifier(NetworkClassifier):
     """Differentially private multilayer perceptron, for two classes or more.
 
     Gradients of rows are clipped over all layers together, and their sums get noise. The parameters are named after
-    those of scikit-learn's ``MLPClassifier`` where it has them. What is left at None follows from public facts. On most
-    tables :class:`~dpsk.DPLogisticRegression` and :class:`~dpsk.DPTabularClassifier` need fewer rows: every weight
-    carries noise, and a network has many.
+    those of scikit-learn's ``MLPClassifier`` where it has them. What is left at None follows from public facts. On
+    tables try :class:`~dpsk.DPLogisticRegression` and :class:`~dpsk.DPTabularClassifier` first: they are many times
+    faster, and a network is more accurate only where columns matter together.
 
     Parameters
     ----------
@@ -54,6 +55,13 @@ class DPMLPClassifier(NetworkClassifier):
 
     def _network_for(self) -> Perceptron:
         return Perceptron(sizes_of(self.hidden_layer_sizes), self.activation)
+
+    def _schedule(self, facts: Facts | Unknown) -> Schedule:
+        def n_weights() -> int:
+            n_inputs = facts.n_features * (1 if facts.schema is None else FIELD)
+            return self._network_for()(n_inputs, facts.n_scores or 1).n_weights
+
+        return Schedule.of(self, facts, n_weights)
 
     def _encoding(self) -> Encoding:
         return super()._encoding() if self.columns is None else TabularEncoding()

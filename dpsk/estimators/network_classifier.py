@@ -28,7 +28,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
 
     Parameters
     ----------
-    activation : {"relu", "tanh", "hard-tanh", "identity"}
+    activation : {"tanh", "relu", "hard-tanh", "identity"}
         What hidden layers do with their sums. "hard-tanh" is x, clipped to [-1, 1].
     solver : {"adam", "sgd", "line-search"}
         "adam" is DP-Adam, "sgd" DP-SGD (Abadi et al. 2016): noisy gradients of random batches. "line-search" is DP-SGD
@@ -89,7 +89,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     """
 
-    activation: str = choice("relu", *ACTIVATIONS)
+    activation: str = choice("tanh", *ACTIVATIONS)
     solver: str = choice("adam", *SOLVERS)
     alpha: float = number(1e-4)
     sampling_rate: float | None = part(None)
@@ -97,7 +97,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     steps: int | None = integer(None)
     learning_rate: float | None = number(None, open_low=True)
     gradient_clip: float | None = clip(None)
-    average: float = part(0.5)
+    average: float = part(0.25)
     accountant: str = choice("rdp", "rdp", "pld")
     bounds: Any = None
     standardize: str | None = "private"
@@ -112,6 +112,10 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         """Return how columns become the inputs of the first layer."""
         return with_parameters_of(self, LinearEncoding, row_major=True)
 
+    def _schedule(self, facts: Facts | Unknown) -> Schedule:
+        """Return what rules choose for parameters that are None."""
+        return Schedule.of(self, facts)
+
     def _of_all_rows(self, facts: Facts | Unknown) -> Any:
         """Return the currency of a fit on all rows at a time."""
         del facts
@@ -122,7 +126,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         self._require_together()
         encoding, network_for = self._encoding(), self._network_for()
         model = NetworkModel(LossNamed("log_loss"), network_for, float(self.alpha), int(self.initial_seed))
-        chosen = Schedule.of(self, facts)
+        chosen = self._schedule(facts)
         sampling = sampling_of(chosen.sampling_rate, self.sampling, self.adjacency)
         if sampling.rate < 1:
             require_known_values(facts, sampling.rate)
@@ -145,6 +149,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
 
     def _require_together(self) -> None:
         """Raise ValueError for parameters that cannot be combined."""
+        if self.sampling_rate is not None:
+            sampling_of(self.sampling_rate, self.sampling, self.adjacency)
         if self.solver == "line-search" and self.learning_rate is not None:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r} has no effect with solver='line-search', which finds its steps: "

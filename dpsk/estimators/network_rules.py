@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 from ..data import Facts, Unknown
 from ..data.fields import Found
+from ..privacy import conversions
 from ..privacy.neighbours import Adjacency
 from ..requirements import listed, require_number
 
-BATCH_ROWS = 2_048  # of a batch; all rows where there are not twice as many
-PASSES = 30.0  # over the rows, by batches
-STEPS_ON_ALL_ROWS = 100
+STEPS, FEWEST_STEPS = 300, 60  # the second if batches of all rows are long ones
+PASSES = 15.0  # over the rows, if batches are
+BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
 CLIP = 1.0
-ADAM, SHORTEST, LONGEST = 2.0, 1e-3, 0.1  # the sum of all step lengths, and the ends of the length of one
-SGD = 2.0  # the step length
+ADAM = 0.2  # the length of a step of Adam times the root of their number
+STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps begin to grow, and how long they become
+SGD = 2.0  # the length of a step
 
 
 @dataclass(frozen=True)
@@ -30,18 +33,46 @@ class Schedule:
     gradient_clip: float
 
     @classmethod
-    def of(cls, estimator: Any, facts: Facts | Unknown) -> Schedule:
-        """Return the parameters of an estimator of networks for data with these facts."""
+    def of(cls, estimator: Any, facts: Facts | Unknown, n_weights: Callable[[], int] | None = None) -> Schedule:
+        """Return the parameters of an estimator of networks for data with these facts.
+
+        ``n_weights`` returns the number of weights if longer steps help where the rows far outweigh the noise in all of
+        them. Without it steps do not grow.
+        """
         rate = estimator.sampling_rate
-        rate = _sampling_rate(estimator, facts) if rate is None else float(rate)
-        steps = estimator.steps
-        if steps is None:
-            steps = STEPS_ON_ALL_ROWS if rate == 1 else round(PASSES / rate)
+        if rate is None:
+            rate = _sampling_rate(estimator, facts)
+        steps = _steps(rate, facts) if estimator.steps is None else int(estimator.steps)
         length = estimator.learning_rate
         if length is None:
-            length = SGD if estimator.solver == "sgd" else min(max(ADAM / steps, SHORTEST), LONGEST)
+            length = SGD if estimator.solver != "adam" else _adam(estimator, facts, steps, n_weights)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
-        return cls(rate, int(steps), float(length), clip)
+        return cls(float(rate), steps, float(length), clip)
+
+
+def _sampling_rate(estimator: Any, facts: Facts | Unknown) -> float:
+    """Return the part of the rows in a batch: all of them where random batches are not proved, or cost too much."""
+    replaced = Adjacency(estimator.adjacency) is Adjacency.REPLACE
+    if replaced or estimator.sampling != "poisson" or _found(facts):
+        return 1.0
+    passes = PASSES / (STEPS if estimator.steps is None else int(estimator.steps))
+    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, passes)))
+
+
+def _steps(rate: float, facts: Facts | Unknown) -> int:
+    if rate < 1:
+        return STEPS
+    return round(min(STEPS, max(FEWEST_STEPS, STEPS * BATCH_ROWS / facts.n_rows)))
+
+
+def _adam(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callable[[], int] | None) -> float:
+    """Return the length of the steps of Adam."""
+    length = ADAM / math.sqrt(steps)
+    if n_weights is not None:
+        mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
+        outweighed = mu / Adjacency(estimator.adjacency).parts * facts.n_rows / math.sqrt(n_weights())
+        length *= max(1.0, math.sqrt(outweighed / STRONG))
+    return min(length, LONGEST)
 
 
 def sizes_of(value: Any) -> tuple[int, ...]:
@@ -73,11 +104,3 @@ def _found(facts: Facts | Unknown) -> list[str]:
     """Return the names of the columns whose values a fit has to find."""
     fields = () if facts.schema is None else facts.schema.fields
     return [known.name for known in fields if isinstance(known, Found)]
-
-
-def _sampling_rate(estimator: Any, facts: Facts | Unknown) -> float:
-    """Return the part of the rows in a batch: all of them where random batches are not proved, or cost too much."""
-    replaced = Adjacency(estimator.adjacency) is Adjacency.REPLACE
-    if replaced or estimator.sampling != "poisson" or _found(facts) or facts.n_rows < 2 * BATCH_ROWS:
-        return 1.0
-    return BATCH_ROWS / facts.n_rows

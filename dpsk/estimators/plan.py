@@ -132,6 +132,8 @@ def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = No
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
         )
     product = hopeful_product(plan, facts, adjacency)
+    if not plan.objective.linear:  # so that it does not depend on how batches are drawn, which follows from n
+        budget = Budget.of(budget.epsilon, budget.delta, currency=GaussianDP())
     if n * strength_of(budget) < product:
         yield _hopeless(budget, facts, product)
 
@@ -153,7 +155,7 @@ def hopeful_product(plan: Plan, facts: Facts, adjacency: str) -> float:
     norm over that of the gradient of a typical row. The rows of a class have to outweigh it. With K classes these are
     about one in K of all rows, so what is needed grows with K. Where there are very many columns, each tells little
     beside the noise in its own weight. With these constants the rule tells hopeless fits on made data from others
-    (benchmarks/results/hopeless.md).
+    (benchmarks/results/hopeless.md). Networks find something from about there on, too, whatever their size is.
     """
     columns = facts.n_features * (1 if facts.schema is None else FIELD) + bool(plan.encoding.fit_intercept)
     scores = facts.n_scores or 1

@@ -41,6 +41,11 @@ class Convolution(Weighted):
     Images have the shape (height, width, channels). Windows lie inside the image and move by one place. A row of the
     weight matrix belongs to a place in the window and a channel of the input, in the order of the image; the last row
     holds the biases.
+
+    Formal guarantee
+    ----------------
+    (docs/guarantees.md, 3.9)
+    What a row's output, slopes and gradient are depends on that row and on public numbers alone, bit for bit.
     """
 
     inputs: tuple[int, ...]

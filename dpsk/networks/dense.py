@@ -74,4 +74,6 @@ class _DenseGradients(RowGradients):
     def _add(self, sums: Floats, residuals: Floats) -> None:
         """Add the product of signals and residuals to ``sums``, which lie row by row: as columns of its transpose."""
         sums[-1] += ONE * residuals.sum(axis=0)
-        dgemm(1.0, residuals.T, self._signals.T, 1.0, sums[:-1].T, trans_b=True, overwrite_c=True)
+        whole = dgemm(1.0, residuals.T, self._signals.T, 1.0, sums[:-1].T, trans_b=True, overwrite_c=True)
+        if not np.may_share_memory(whole, sums):  # where they do not lie row by row
+            sums[:-1] = whole.T

@@ -21,6 +21,7 @@ from .layer import Layer, RowGradients, Unweighted, Weighted
 from .signals import LARGEST_SCORE, MOST_BLOCK_ROWS, SIGNAL_STEP, glorot, round_slopes, signals_of, slopes_of
 
 _BLOCK_ENTRIES = 2**17  # of the widest layer: what is made of a block of rows stays in cache
+_BLOCK_ROWS = 256  # more are not faster, and memory of large arrays is given back after each pass: twice the time
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class Network:
     def block_rows(self) -> int:
         """How many rows are worked on at a time."""
         rows = _BLOCK_ENTRIES // max(layer.width for layer in self.layers)
-        return max(8, min(MOST_BLOCK_ROWS, rows // 8 * 8))
+        return max(8, min(_BLOCK_ROWS, MOST_BLOCK_ROWS, rows // 8 * 8))
 
     def split(self, w: Any) -> list[Any]:
         """Return the matrix of each weighted layer, a view of the flat array."""
@@ -148,7 +149,8 @@ class Network:
             raise ValueError(f"this network takes rows of {self.n_inputs} columns, but these have {d}")
         for a in range(0, n, self.block_rows):
             rows = slice(a, min(a + self.block_rows, n))
-            yield rows, signals_of(chunk.dense(rows)[:, :d], chunk.scale[rows])
+            own = chunk.dense(rows)[:, :d]  # a copy, which is written over if it lies row by row
+            yield rows, signals_of(own, chunk.scale[rows], own if own.flags.c_contiguous else None)
 
     def scores(self, data: Chunk | Floats, w: Floats) -> Floats:
         """Return the scores of a chunk, or of some rows of signals: (n, K), or (n,) for a network of one output."""

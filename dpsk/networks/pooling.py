@@ -14,7 +14,8 @@ class MaxPooling(Unweighted):
     """The largest value of every block of ``size`` times ``size`` places of an image, channel by channel.
 
     Blocks do not overlap. Rows and columns of the image that do not fill a block are dropped. Of equal values the first
-    column that has one is taken, and its first row: the slope of a block goes there, and to no other place.
+    column that has one is taken, and its first row: the slope of a block goes there, and to no other place
+    (docs/guarantees.md, 3.9).
     """
 
     inputs: tuple[int, ...]

@@ -26,7 +26,7 @@ SLOPE_STEP = 2.0**-18
 SLOPE_REACH = 2.0**SLOPE_BITS
 """The largest slope in steps: 16."""
 
-MOST_BLOCK_ROWS = 2 ** (53 - SIGNAL_BITS - SLOPE_BITS)
+MOST_BLOCK_ROWS: int = 2 ** (53 - SIGNAL_BITS - SLOPE_BITS)
 """How many rows a layer may add up at a time: products of a signal and a slope take 44 bits."""
 
 LARGEST_SCORE = 2.0**100
@@ -35,10 +35,9 @@ LARGEST_SCORE = 2.0**100
 _EXACT = 2.0**53
 
 
-def signals_of(values: Floats, scale: Floats) -> Floats:
-    """Return finite values times the scales of their rows as signals, in an array of their own, row by row."""
-    rows = np.empty(values.shape)
-    np.multiply(values, (scale * ONE)[:, None], out=rows)
+def signals_of(values: Floats, scale: Floats, out: Floats | None = None) -> Floats:
+    """Return finite values times the scales of their rows as signals, in an array that lies row by row."""
+    rows = np.multiply(values, (scale * ONE)[:, None], out=np.empty(values.shape) if out is None else out)
     return round_signals(rows)
 
 

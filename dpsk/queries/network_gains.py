@@ -13,7 +13,7 @@ from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..networks import ACTIVATIONS, Network
-from ..networks.signals import SIGNAL_STEP
+from ..networks.signals import LARGEST_SCORE, SIGNAL_STEP
 from ..privacy.neighbours import Adjacency
 from .at_points import AtPoints, Gains
 
@@ -34,8 +34,8 @@ class NetworkLine:
             raise ValueError("multiples must be a non-empty sequence of finite numbers below 2**60")
         self.network, self._first = network, network.stages[0]
         layer, place = self._first.layer, self._first.place
-        (self._start, *_), (self._step, *_) = network.split(network.on_grid(start)), network.split(np.array(step))
-        self._step = layer.on_grid(self._step)
+        start, step = (np.asarray(w, dtype=np.float64) for w in (start, step))
+        self._start, self._step = (layer.on_grid(network.split(w)[0]) for w in (start, step))
         later = network.layers[1 + len(self._first.behind) :]
         self._later = Network(later, network.activation) if later else None
         self._weights = [
@@ -61,6 +61,7 @@ class NetworkLine:
                 values, _ = other.forward(values)
             if self._later is None:
                 values *= SIGNAL_STEP
+                np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)
                 yield values[:, 0] if self.network.n_outputs == 1 else values
             else:
                 yield self._later.scores(ACTIVATIONS[self.network.activation].activate(values), weights)
@@ -136,9 +137,10 @@ class NetworkLosses(AtPoints):
 class NetworkGains(Gains):
     """The sums over rows of a network's loss at ``w`` less the loss at ``w - steps[j] * direction``, for every j.
 
-    ``per_unit=True``: what each row gains is divided by the length of the step and clipped to [-clip, clip]. So one
-    noise fits all steps, and relative to the gain it shrinks with the step. A row whose gradient is longer than
-    ``clip`` on the way gains no more than it adds to a sum of clipped gradients at the most.
+    ``per_unit=True``: what each row gains is divided by the length of the step, multiplied by the factor that clips the
+    row's gradient at ``w``, and clipped to [-clip, clip]. So a short step gains what the sum of clipped gradients says,
+    and the search looks at what descent descends on. Without the factor, rows with long gradients that are clipped
+    would decide. One noise fits all steps, and relative to the gain it shrinks with the step.
 
     ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
 
@@ -171,6 +173,7 @@ class NetworkGains(Gains):
             raise ValueError("steps must be positive")
         self.unit = power_of_two_above(self.clip) * 2.0**-_GAIN_BITS
         self._line = NetworkLine(network, w, -direction, [0.0, *steps])
+        self._w = network.on_grid(w) if per_unit else None
         self.lengths = steps * math.sqrt(np.einsum("i,i->", direction, direction))  # in one order on every machine
         if per_unit and not (self.lengths > 2.0**-400).all():
             raise ValueError("the direction must not be zero: gains are counted per unit of its length")
@@ -200,9 +203,18 @@ class NetworkGains(Gains):
         found = self._line.losses(signals, y, self.loss)
         if not self.per_unit:
             found = (_clipped(losses, self.clip) for losses in found)
-        before = next(found)
+        before, factors = next(found), self._factors(signals, y)
         for length, after in zip(self.lengths, found, strict=True):
-            gains = np.trunc((before - after) * (1 / (self.unit * (length if self.per_unit else 1.0))))
+            gains = (before - after) * factors
+            np.trunc(gains * (1 / (self.unit * (length if self.per_unit else 1.0))), out=gains)
             np.clip(gains, -limit, limit, out=gains)
             gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
             yield gains
+
+    def _factors(self, signals: Floats, y: Labels) -> Floats | float:
+        """Return what the gains of rows are multiplied by: the factors that clip their gradients at ``w``."""
+        if self._w is None:
+            return 1.0
+        gradients = self._line.network.row_gradients(signals, y, self._w, self.loss)
+        squared = sum((gradient.squared_norms for gradient in gradients), np.zeros(len(signals)))
+        return self.clip / np.maximum(np.sqrt(squared), self.clip)

@@ -1,5 +1,8 @@
 """The sum of clipped gradients of a network."""
 
+import math
+import threading
+
 import numpy as np
 
 from ..data.grid import check_clip, power_of_two_above
@@ -18,6 +21,28 @@ MOST_ROWS = 2**24
 """Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers."""
 
 _EXACT_ROWS = {False: 2**15, True: 2**11}  # without and with weights: added in floats, at most 2^38 and 2^42 each
+
+_KEPT = 2**22  # numbers that a thread keeps room for
+
+
+class _Room(threading.local):
+    """The array that a thread adds in, again and again: new memory costs more than the zeros in it."""
+
+    def __init__(self) -> None:
+        self._numbers = np.zeros(0)
+
+    def zeros(self, shape: tuple[int, ...]) -> Floats:
+        """Return zeros, which the next ones take the place of."""
+        size = math.prod(shape)
+        if size > _KEPT:
+            return np.zeros(shape)
+        if size > self._numbers.size:
+            self._numbers = np.empty(size)
+        self._numbers[:size] = 0
+        return self._numbers[:size].reshape(shape)
+
+
+_room = _Room()
 
 
 class NetworkGradient(Query):
@@ -53,16 +78,17 @@ class NetworkGradient(Query):
 
     def __call__(self, chunk: Chunk) -> Integers:
         weighted = chunk.weights is not None
-        shape = (2, self.w.size) if weighted else (self.w.size,)
-        total, sums, since = np.zeros(shape, dtype=np.int64), np.zeros(shape), 0
+        sums, since = _room.zeros((2, self.w.size) if weighted else (self.w.size,)), 0
+        total: Integers | int = 0
         for rows, signals in self.network.blocks(chunk):
             if since + len(signals) > _EXACT_ROWS[weighted]:
-                total += sums.astype(np.int64)
+                total = total + sums.astype(np.int64)
                 sums[...], since = 0, 0
             self._add(sums, signals, chunk.y[rows], None if chunk.weights is None else chunk.weights[rows])
             since += len(signals)
-        total += sums.astype(np.int64)
-        return joined(*total) if weighted else total
+        last = sums.astype(np.int64)
+        last += total
+        return joined(last[0], last[1]) if weighted else last
 
     def _add(self, sums: Floats, signals: Floats, y: Floats, weights: Floats | None) -> None:
         gradients = self.network.row_gradients(signals, y, self.w, self.loss)

@@ -19,6 +19,7 @@ from .sampled import SampledSolver
 from .solver import Iterates
 from .step_search import Along, Backtracking
 
+USUAL_LONGEST = 10.0
 LAST = 1e-9  # as part of the iterates: the last one only
 
 
@@ -28,7 +29,8 @@ class LineSearchSGD(SampledSolver):
 
     A batch gives a noisy gradient g. The search tries ``step_max * shrink**i`` for i = 0, 1, ... and takes the first
     step whose noisy gain reaches ``sufficient`` times what a straight line along g would gain. If none of
-    ``candidates`` steps does, the next shorter one is taken. The search costs the same whichever step it finds.
+    ``candidates`` steps does, the next shorter one is taken. The search costs the same whichever step it finds. Columns
+    should be centred: along a direction that all rows share only short steps gain anything.
 
     Parameters
     ----------
@@ -46,8 +48,9 @@ class LineSearchSGD(SampledSolver):
         Noise of the search. Gaussian noise pays for each step that may be tried.
     search_share : float
         Epsilon of a search as a multiple of mu, the sensitivity over the noise of a gradient.
-    step_max, shrink, candidates : float, float, int
-        eta_0, beta and max_it of the paper.
+    step_max, shrink, candidates : float or None, float, int
+        eta_0, beta and max_it of the paper. ``step_max=None``: 10, and 10 / ``gradient_clip`` where that is below 1 and
+        the mean of clipped gradients is the shorter.
     sufficient : float
         alpha of the paper, in (0, 1).
     denoised : bool
@@ -73,10 +76,10 @@ class LineSearchSGD(SampledSolver):
     gains: str = choice("per-unit", "per-unit", "clipped")
     noise: str = choice("laplace", "laplace", "gaussian")
     search_share: float = number(0.5, open_low=True)
-    step_max: float = number(10.0, open_low=True)
+    step_max: float | None = number(None, open_low=True)
     shrink: float = part(0.7, whole=False)
     candidates: int = integer(10)
-    sufficient: float = part(0.5, whole=False)
+    sufficient: float = part(0.1, whole=False)
     denoised: bool = flag(True)
     adapt_every: int = integer(10)
     growth: float = number(1.5, 1)
@@ -85,16 +88,21 @@ class LineSearchSGD(SampledSolver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.shortest < 2.0**-60 or self.step_max > 2.0**60:
+        if self.shortest < 2.0**-60 or self.longest > 2.0**60:
             raise ValueError(
-                f"step_max={self.step_max!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
+                f"step_max={self.longest!r}, shrink={self.shrink!r} and candidates={self.candidates!r} lead to steps "
                 "beyond 2**-60 or 2**60: use fewer candidates, or a larger shrink"
             )
 
     @property
+    def longest(self) -> float:
+        """The longest step that is ever tried."""
+        return USUAL_LONGEST / min(self.gradient_clip, 1.0) if self.step_max is None else self.step_max
+
+    @property
     def shortest(self) -> float:
         """The step that is taken where the search finds none, at first."""
-        return self.step_max * self.shrink**self.candidates
+        return self.longest * self.shrink**self.candidates
 
     @classmethod
     def of_paper(
@@ -136,7 +144,7 @@ class LineSearchSGD(SampledSolver):
     def iterates(self, data: PrivateData, objective: Objective) -> Iterates:
         mu = self.calibrated(data)
         measure, choose = Gaussian(mu), self.chooser(self.search_share * mu)
-        w, mean, far, chosen = objective.start(), np.zeros(objective.shape), self.step_max, list[float]()
+        w, mean, far, chosen = objective.start(), np.zeros(objective.shape), self.longest, list[float]()
         first = self.steps - math.ceil(self.average * self.steps)
         for step in range(self.steps):
             batch = data.subsample(self.sampling, [measure, choose], "gradient and search")
@@ -158,7 +166,7 @@ class LineSearchSGD(SampledSolver):
     def adapted(self, far: float, chosen: list[float]) -> float:
         """Return the longest step to be tried from now on, after these were taken."""
         if self.rises:
-            return min(self.growth * float(np.median(chosen)), self.step_max)
+            return min(self.growth * float(np.median(chosen)), self.longest)
         return min(self.growth * max(chosen), far)
 
     def step(
