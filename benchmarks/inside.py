@@ -56,7 +56,8 @@ from dpsk.minimizers.regularized import SumOverRows
 from dpsk.model_selection import Poisson, TruncatedNegativeBinomial
 from dpsk.model_selection.runs import Space
 from dpsk.networks import Convolution, Dense, MaxPooling, Network
-from dpsk.networks.signals import signals_of
+from dpsk.networks.activations import Ramp
+from dpsk.networks.signals import SLOPE_STEP, signals_of
 from dpsk.objectives import Linear, LinearObjective, NetworkObjective
 from dpsk.objectives.network_objective import decay_of
 from dpsk.penalties import L2, Bounded

@@ -18,9 +18,12 @@ import numpy as np
 from dpsk import DPLogisticRegression
 
 from .inside import (
+    SLOPE_STEP,
+    Dense,
     Discovery,
     GradientSum,
     Ledger,
+    Ramp,
     SeededBits,
     additive,
     amplification,
@@ -100,6 +103,55 @@ def no_clip() -> Iterator[None]:
         return clipped(self, chunk)
 
     with patch.object(GradientSum, "__call__", unclipped):
+        yield
+
+
+class _WithoutBias:
+    """Gradients of rows whose norms do not have the part of the bias."""
+
+    def __init__(self, gradients: Any, of_bias: Any) -> None:
+        self.squared_norms, self.total, self.add_to = (
+            gradients.squared_norms - of_bias,
+            gradients.total,
+            gradients.add_to,
+        )
+
+
+@contextmanager
+def unclipped_bias() -> Iterator[None]:
+    """Leave the biases of a network out of the norms by which gradients are clipped."""
+    whole = Dense.row_gradients
+
+    def without(self: Any, signals: Any, slopes: Any) -> Any:
+        return _WithoutBias(whole(self, signals, slopes), np.square(slopes * SLOPE_STEP).sum(axis=1))
+
+    with patch.object(Dense, "row_gradients", without):
+        yield
+
+
+@contextmanager
+def batch_norm() -> Iterator[None]:
+    """Subtract from the inputs of each layer of a network their mean over the rows of a batch."""
+    alone = Dense.forward
+
+    def centred(self: Any, signals: Any, W: Any) -> Any:
+        return alone(self, signals - np.rint(signals.mean(axis=0)), W)
+
+    with patch.object(Dense, "forward", centred):
+        yield
+
+
+@contextmanager
+def rounded_by_batch() -> Iterator[None]:
+    """Round the activations of a network to halves of the largest one in the batch."""
+    alone = Ramp.activate
+
+    def rounded(self: Any, steps: Any) -> Any:
+        signals = alone(self, steps)
+        spacing = max(1.0, float(signals.max(initial=0.0)) / 2)
+        return np.rint(np.rint(signals / spacing) * spacing)
+
+    with patch.object(Ramp, "activate", rounded):
         yield
 
 

@@ -44,7 +44,11 @@ CHECKED = [*ESTIMATORS, *NETWORKS]
 OUTSIDE = [NoisyDescentClassifier]  # an estimator that is not in the package keeps the whole contract
 OF_PERSONS = [Estimator for Estimator in [*CHECKED, *OUTSIDE] if Estimator not in PERTURBING]
 """Estimators that protect persons: all that are proved for them."""
-SHORT = {DPLineSearchClassifier: {"splits": 10}, DPSGDClassifier: {"steps": 20}}
+SHORT = {
+    DPLineSearchClassifier: {"splits": 10},
+    DPSGDClassifier: {"steps": 20},
+    **{Estimator: {"steps": 5} for Estimator in NETWORKS},
+}
 """Parameters of a fit in which little is learned: what its many batches cost in time is the same thing over again."""
 LONG = {
     DPLogisticRegression: {"standardize": None, "solver": "gradient-descent"},

@@ -10,9 +10,11 @@ from sklearn.svm import LinearSVC
 
 from dpsk import (
     Categories,
+    DPConvolutionalClassifier,
     DPGradientDescentClassifier,
     DPLinearSVC,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPTabularClassifier,
     ObjectivePerturbationClassifier,
     OutputPerturbationLogisticRegression,
@@ -21,6 +23,7 @@ from dpsk import (
     PrivateThreshold,
     Text,
 )
+from dpsk.estimators.network_classifier import NetworkClassifier
 
 N_COLUMNS = 5
 BOUNDS = [0, 10, -1, -3, 100], [2, 30, 1, 0, 500]
@@ -43,6 +46,31 @@ def fitted(model, n_classes=2):
         return model.fit(*rows(n_classes=n_classes))
 
 
+def network(n_classes=2, **parameters):
+    """Return a small network; its fit takes a tenth of a second."""
+    given = {"hidden_layer_sizes": (8, 5), "epsilon": 8.0, "random_state": 0, "steps": 20}
+    return fitted(DPMLPClassifier(**{**given, **parameters}), n_classes)
+
+
+@lru_cache
+def images(n=400):
+    """Return small images of two channels, 7 x 8 pixels, some of them beyond the bounds (0, 1), and labels."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(0.5, 0.4, size=(n, 7, 8, 2))
+    brighter = X[:, :3].mean(axis=(1, 2, 3)) > X[:, 3:].mean(axis=(1, 2, 3))
+    return X.reshape(n, -1), brighter.astype(int) + (X[:, 0, 0, 0] > 0.5)
+
+
+@lru_cache
+def convolutional(**parameters):
+    """Return a small network for images: two convolutions, pooling that drops a column, and a dense layer."""
+    given = {"image_shape": (7, 8, 2), "channels": (3, 4), "kernel_size": 2, "hidden_layer_sizes": (5,), "steps": 10}
+    given |= {"epsilon": 8.0, "random_state": 0, "bounds": (0, 1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return DPConvolutionalClassifier(**{**given, **parameters}).fit(*images())
+
+
 def moved(name):
     """Return a calibration to labels of which there are more than the model thinks: its ``shift_`` is not 0."""
     X, _ = rows(4000)
@@ -56,7 +84,7 @@ BINARY = {
             Estimator(epsilon=5.0, random_state=0, **SHORT.get(Estimator, {}))
         )
         for Estimator in ESTIMATORS
-        if Estimator not in TABULAR
+        if Estimator not in TABULAR and not issubclass(Estimator, NetworkClassifier)
     },
     "bounds": lambda: fitted(
         DPLogisticRegression(epsilon=5.0, random_state=0, standardize=None, bounds=BOUNDS)
@@ -65,6 +93,8 @@ BINARY = {
     "without intercept": lambda: fitted(DPLogisticRegression(epsilon=5.0, random_state=0, fit_intercept=False)),
     "exact": lambda: fitted(DPLogisticRegression(epsilon=np.inf)),
     "exact svc": lambda: fitted(DPLinearSVC(epsilon=np.inf)),
+    "network": network,
+    "network with tanh": lambda: network(activation="tanh"),
     "hinge": lambda: fitted(DPGradientDescentClassifier(epsilon=5.0, random_state=0, **HINGE)),
     "seldom": lambda: fitted(DPLinearSVC(epsilon=0.05, random_state=3)),
     "search": lambda: fitted(
@@ -76,6 +106,8 @@ BINARY = {
     "calibration of scores": lambda: fitted(PrivateCalibration(BINARY["hinge"](), random_state=0)),
     "calibration that moves": lambda: moved("DPLogisticRegression"),
     "calibration of scores that moves": lambda: moved("hinge"),
+    "threshold of network": lambda: fitted(PrivateThreshold(BINARY["network"](), random_state=0, false_positive=4.0)),
+    "calibration of network": lambda: fitted(PrivateCalibration(BINARY["network"](), random_state=0)),
     "threshold of calibration": lambda: fitted(PrivateThreshold(BINARY["calibration"](), random_state=1)),
 }  # fmt: skip
 SEVERAL = {
@@ -84,8 +116,11 @@ SEVERAL = {
             Estimator(epsilon=5.0, random_state=0, **SHORT.get(Estimator, {})), 3
         )
         for Estimator in ESTIMATORS
-        if Estimator not in TABULAR
+        if Estimator not in TABULAR and not issubclass(Estimator, NetworkClassifier)
     },
+    "network of three": lambda: network(3),
+    "network without ranges of three": lambda: network(3, standardize=None),
+    "calibration of network of three": lambda: fitted(PrivateCalibration(network(3), random_state=0), 3),
     "without intercept of three": lambda: fitted(DPLinearSVC(epsilon=5.0, random_state=0, fit_intercept=False), 3),
     "exact of three": lambda: fitted(DPLogisticRegression(epsilon=np.inf), 3),
     "exact one-vs-rest": lambda: fitted(ObjectivePerturbationClassifier(epsilon=np.inf), 3),
@@ -110,7 +145,7 @@ def model_of(name):
 
 def base_of(model):
     """Return the model with weights."""
-    while not hasattr(model, "coef_"):
+    while not hasattr(model, "coef_") and not hasattr(model, "coefs_"):
         model = model.best_estimator_ if hasattr(model, "best_estimator_") else model.estimator
     return model
 
@@ -123,9 +158,10 @@ def edges(model):
     )
     low, high = np.array(low), np.array(high)
     some = rows()[0][:40]
-    # the point of the border nearest to a row, in the first score (of two classes, where nothing clips)
-    w = base.coef_[0]
-    border = some - np.outer((some @ w + base.intercept_[0]) / (w @ w), w)
+    border = some
+    if hasattr(base, "coef_"):  # the point of the border nearest to a row, in the first score, where nothing clips
+        w = base.coef_[0]
+        border = some - np.outer((some @ w + base.intercept_[0]) / (w @ w), w)
     huge = [np.full(5, size) for size in (1e6, -1e6, 1e200, -1e200, 1.7e308, -1.7e308)]
     mixed = [np.where(np.arange(5) % 2 == k, 1.7e308, -1.7e308) for k in (0, 1)]
     return np.vstack(
@@ -188,7 +224,17 @@ def tabular_of_all():
         return DPTabularClassifier(epsilon=8.0, random_state=0, columns=kinds).fit(table, y)
 
 
+def network_of_table(which=1):
+    data = frame()
+    given = {"hidden_layer_sizes": (8,), "epsilon": 8.0, "random_state": 0, "steps": 10, "columns": KINDS}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return DPMLPClassifier(**given).fit(data[0], data[which])
+
+
 TABLES = {
+    "network of a table": network_of_table,
+    "network of a table of three": lambda: network_of_table(2),
     "table": tabular,
     "table of three": lambda: tabular(2),
     "coarse table": lambda: tabular(columns={**KINDS, "age": None}, alpha=1e-2),

@@ -9,7 +9,18 @@ from contract import ESTIMATORS
 
 from benchmarks import planted, table
 from benchmarks.experiments import audit_power, audits
-from benchmarks.inside import Claim, Discovery, GradientSum, Ledger, additive, amplification, randomness, spherical
+from benchmarks.inside import (
+    Claim,
+    Dense,
+    Discovery,
+    GradientSum,
+    Ledger,
+    Ramp,
+    additive,
+    amplification,
+    randomness,
+    spherical,
+)
 from benchmarks.table import Rows
 from dpsk import AuditResult, DPLogisticRegression
 
@@ -94,6 +105,7 @@ def test_the_yardstick_grows_with_fits_and_stays_below_the_claim():
 PLACES = [
     (additive, "noise_scale"), (additive, "rounded_gaussian"), (additive, "discrete_laplace"), (spherical, "above"),
     (GradientSum, "__call__"), (Ledger, "charge"), (randomness.SystemBits, "__new__"), (amplification, "poisson_rdp"),
+    (Dense, "row_gradients"), (Dense, "forward"), (Ramp, "activate"),
     (Discovery, "threshold"), (DPLogisticRegression, "fit"), (DPLogisticRegression, "predict_proba"),
 ]  # fmt: skip
 

@@ -33,10 +33,11 @@ def test_the_floor_makes_every_product_of_backpropagation_once(monkeypatch):
     assert images == n * (2 * 576 * 25 * 6 + 3 * 64 * 150 * 16 + 3 * (256 * 256 + 256 * 128 + 128 * 10))
 
 
-def test_the_floor_of_gains_makes_two_products_of_the_first_layer_and_one_of_others_for_every_point(monkeypatch):
+def test_the_floor_of_gains_goes_backward_once(monkeypatch):
     points = network_speed.STEPS + 1
     made = operations(network_speed.CNN, network_speed.GAINS, 5, monkeypatch)
-    assert made == 5 * (2 * 576 * 25 * 6 + points * (64 * 150 * 16 + 256 * 256 + 256 * 128 + 128 * 10))
+    dense = 256 * 256 + 256 * 128 + 128 * 10
+    assert made == 5 * ((2 + 1) * 576 * 25 * 6 + (points + 2) * 64 * 150 * 16 + (points + 1) * dense)
 
 
 def test_the_windows_of_the_floor_are_those_of_images():

@@ -46,7 +46,7 @@ def test_sound_parts_pass_and_each_broken_one_is_refused_for_what_is_wrong_with_
     """The comment below or behind each call, in which dots stand for anything, is what is printed."""
     _, printed = run
     said = re.findall(r"^print\(complaint\(.*\)\)(?:  # without cdf.*)?(?:  # |\n# )(.*)$", PAGE.read_text(), re.M)
-    assert len(printed) == len(said) == 6
+    assert len(printed) == len(said) == 7
     for text, comment in zip(printed, said, strict=True):
         wanted = ".*".join(map(re.escape, comment.split("...")))
         assert re.fullmatch(wanted, text), text

@@ -11,6 +11,7 @@ from noisy_descent_classifier import NoisyDescentClassifier
 
 from dpsk import (
     DPLogisticRegression,
+    DPMLPClassifier,
     DPTabularClassifier,
     OutputPerturbationLogisticRegression,
     PrivacyLedger,
@@ -43,10 +44,12 @@ def test_no_form_holds_a_seed_a_path_or_a_parameter(tmp_path):
     given = {"epsilon": 5.0, "ledger": ledger, "random_state": SEED}
     model = fitted(DPLogisticRegression(**given, bounds=(-70.5, 410.25), standardize=None))
     table = DPTabularClassifier(**given).fit(*frame()[:2])
-    for one in (model, table, PrivateThreshold(model, ledger=ledger, random_state=SEED).fit(*rows())):
+    trained = fitted(DPMLPClassifier(**given, hidden_layer_sizes=(4,), steps=5, initial_seed=SEED + 1))
+    for one in (model, table, trained, PrivateThreshold(model, ledger=ledger, random_state=SEED).fit(*rows())):
         for form, again in zip(forms(one), forms(released(one)), strict=True):
-            assert str(SEED).encode() not in form
-            assert SEED.to_bytes(4, "little") not in form
+            for seed in (SEED, SEED + 1):
+                assert str(seed).encode() not in form
+                assert seed.to_bytes(4, "little") not in form
             assert b"secret-place" not in form
             assert form == again
 

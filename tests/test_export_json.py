@@ -11,13 +11,13 @@ from exported_models import MODELS, TABLES, edges, model_of, noted, random_rows,
 PAGE = (Path(__file__).parents[1] / "docs" / "export.md").read_text()
 
 
-def scorer(*, raw=False):
-    """Return ``predicted`` of the documentation."""
+def scorer(name="predicted", *, raw=False):
+    """Return a function of the documentation."""
     blocks = [code for code in re.findall(r"```python\n(.*?)```", PAGE, re.S) if "def scores_of" in code]
     namespace = {}
     for code in blocks[: 1 + raw]:
         exec(compile(code, "export.md", "exec"), namespace)
-    return namespace["predicted"]
+    return namespace[name]
 
 
 def compare(model, document, X, entries, raw=False):

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import warnings
 
 import dask.array as da
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from contract import NETWORKS, Untouchable, weights_of
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
-from small_networks import SmallPerceptron
+from small_networks import SmallConvolutional, SmallPerceptron
 
 from dpsk import Categories, Chunks, DPConvolutionalClassifier, DPMLPClassifier, Number
 from dpsk.data import Facts
@@ -19,7 +20,10 @@ from dpsk.estimators import plan_of
 from dpsk.estimators.network_rules import BATCH_ROWS, Schedule
 from dpsk.privacy import RenyiDP
 
-pytestmark = pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:bounds=None and standardize=None:UserWarning"),
+]
 
 LARGE = {"epsilon": 1e6, "delta": 1e-5, "random_state": 0}
 METHODS = ("decision_function", "predict", "predict_proba", "predict_log_proba")
@@ -249,6 +253,19 @@ def test_images_of_several_channels_and_shapes(digits):
         assert "magnitudes" not in {release.label for release in model.privacy_spent_.releases}
 
 
+@pytest.mark.parametrize("Estimator", [SmallPerceptron, SmallConvolutional])
+def test_a_fit_of_columns_on_no_scale_is_warned_about(Estimator, iris):
+    with pytest.warns(UserWarning, match=r"entries beyond 64 count as 64.*bounds=\(0, 255\)"):
+        model = Estimator(standardize=None, steps=1).fit(*iris)
+    assert model.ranges_ is None
+    far, at_the_end = np.full((1, 4), 1e9), np.full((1, 4), 64.0)
+    np.testing.assert_array_equal(model.decision_function(far), model.decision_function(at_the_end))
+    for options in ({"bounds": (0, 1)}, {"data_norm": 1.0}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            Estimator(standardize=None, steps=1, **options).fit(*iris)
+
+
 # ------------------------------------------------------------------------------------------------- rules and budgets
 
 
@@ -258,6 +275,8 @@ def test_what_is_left_at_none_follows_from_public_facts():
     assert few.learning_rate <= some.learning_rate < many.learning_rate == 0.04
     images = plan_of(DPConvolutionalClassifier(), Facts(1_000_000, 784, 10)).solver
     assert images.learning_rate == 0.2 / np.sqrt(300), "convolutions take short steps however many rows there are"
+    plain = [plan_of(DPMLPClassifier(solver="sgd", epsilon=e), Facts(2_000, 30, 2)).solver for e in (0.5, 1.0, 1e6)]
+    assert 0 < plain[0].learning_rate < plain[1].learning_rate < plain[2].learning_rate == 10.0
     fewer = plan_of(DPMLPClassifier(steps=100), Facts(1_000_000, 30, 2)).solver
     assert fewer.sampling.rate == 0.1
     given = DPMLPClassifier(sampling_rate=0.3, steps=7, learning_rate=0.25, gradient_clip=2.0)

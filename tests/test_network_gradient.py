@@ -1,6 +1,8 @@
 """Sums of clipped gradients of networks: bounded, exact, and the same in any company."""
 
 import math
+import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import joblib
@@ -11,6 +13,7 @@ from test_networks import EACH_ACTIVATION, forward_in_floats, gradient_in_floats
 
 from dpsk.data import ArrayRows, Columns, Door, RowMap, StoredRows
 from dpsk.data.grid import CHUNK_ROWS
+from dpsk.data.rows import ChunkRows
 from dpsk.data.weights import MOST_ROWS, ONE, Weights
 from dpsk.losses import HuberHinge, Logistic, OneVsRest, Softmax, SquaredHinge
 from dpsk.mechanisms import Gaussian
@@ -304,12 +307,27 @@ def test_a_loss_must_keep_the_shape_of_scores():
         ArrayRows(np.ones((2, 4)), np.zeros(2), RowMap(3)).total(query_of(Flat(3), 4))
 
 
-def test_more_rows_than_fit_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "MOST_ROWS", 3)
-    rows = ArrayRows(np.ones((4, 2)), np.ones(4))
-    data = Door(Ledger(Budget(math.inf, 1e-6, GaussianDP(), 1.0)), SeededBits(0), "zero-out").open(rows)
-    with pytest.raises(ValueError, match="4 rows are too many for gradients of networks: at most 3 fit"):
-        data.measure(query_of(Logistic(), 2))
+def test_no_number_of_rows_is_told_by_a_refusal():
+    """All that a query knows of the number of rows is how many a batch holds, which is secret."""
+    rows, query = ArrayRows(np.ones((4, 2)), np.ones(4)), query_of(Logistic(), 2)
+    drawn = ChunkRows(rows._chunks, replace(rows.public, n_rows=2**40))
+    data = Door(Ledger(Budget(math.inf, 1e-6, GaussianDP(), 1.0)), SeededBits(0), "zero-out").open(drawn)
+    assert data.measure(query).shape == query.w.shape
+
+
+def test_a_sum_beyond_64_bits_wraps_around():
+    """Nothing else happens: no float, no warning, no other entry (docs/guarantees.md, 3.5 and 3.8)."""
+    made = Network.dense(1, [], 1)
+    query = NetworkGradient(made, Logistic(), np.array([0.0, -500.0]), clip=0.5)
+    rows = ArrayRows(np.zeros((2**15, 1)), np.ones(2**15), chunk_rows=2**15)
+    (chunk,) = rows._chunks()
+    one, n = query(chunk), 2**11  # chunks of 2^15 rows: 2^26 in all
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        total = ChunkRows(lambda: [chunk] * n, rows.public).total(lambda chunk: one)
+    exact = [int(entry) * n for entry in one]
+    assert min(exact) < -(2**63)
+    assert [int(entry) for entry in total] == [(entry + 2**63) % 2**64 - 2**63 for entry in exact]
 
 
 def test_a_release_has_the_shape_of_the_weights():

@@ -22,6 +22,7 @@ from dpsk import (
     AuditResult,
     DPGradientDescentClassifier,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPSGDClassifier,
     DPTabularClassifier,
     OutputPerturbationLogisticRegression,
@@ -58,6 +59,13 @@ DESCENT = Case(DPGradientDescentClassifier, arguments=PLAIN)
 MINIMUM = Case(OutputPerturbationLogisticRegression, data=nothing, arguments={"fit_intercept": False, "alpha": 0.1})
 PURE = Case(OutputPerturbationLogisticRegression, delta=0.0, data=nothing, arguments={"fit_intercept": False})
 BATCHES = Case(DPSGDClassifier, data=nothing, arguments={"steps": 100, "sampling_rate": 0.1})
+NETWORK = Case(
+    DPMLPClassifier,
+    arguments={
+        "hidden_layer_sizes": (4,), "activation": "relu", "solver": "sgd", "steps": 4, "average": 1e-9, "alpha": 0.0,
+        "learning_rate": 1e-3, "gradient_clip": 0.1,
+    },
+)  # fmt: skip
 FAULTS = {
     "noise of gradients halved": Fault(planted.halved_noise, DESCENT),
     "noise of a minimum halved": Fault(planted.halved_noise, MINIMUM),
@@ -69,6 +77,9 @@ FAULTS = {
     "a forgotten clip": Fault(
         planted.no_clip, Case(DPGradientDescentClassifier, arguments={**PLAIN, "bounds": (-1, 1)})
     ),
+    "biases of a network not clipped": Fault(planted.unclipped_bias, NETWORK),
+    "batch norm in a network": Fault(planted.batch_norm, NETWORK),
+    "activations rounded by the batch": Fault(planted.rounded_by_batch, NETWORK),
     "rows protected, persons promised": Fault(planted.rows_for_persons, Case(DPLogisticRegression, groups=PERSONS)),
     "an unpaid release": Fault(planted.unpaid, DEFAULT),
     "batches amplified twice": Fault(planted.amplified_twice, BATCHES, ZERO_OUT),

@@ -29,10 +29,12 @@ from dpsk import (
     AuditResult,
     Categories,
     DPAGDLogisticRegression,
+    DPConvolutionalClassifier,
     DPGradientDescentClassifier,
     DPLinearSVC,
     DPLineSearchClassifier,
     DPLogisticRegression,
+    DPMLPClassifier,
     DPSecondOrderClassifier,
     DPSGDClassifier,
     DPTabularClassifier,
@@ -67,6 +69,11 @@ def raw() -> Drawn:
     """Return a table of a number and a category."""
     X, y = made_data()
     return pd.DataFrame({"age": X[:, 0], "job": np.array(["nurse", "cook", "clerk"], dtype=object)[PERSONS % 3]}), y
+
+
+def images() -> Drawn:
+    """Return images of 6 x 6 pixels that follow the label in one column."""
+    return made_data(36)
 
 
 def wide() -> Drawn:
@@ -130,6 +137,15 @@ CASES = {
     "DPAGDSVC": of_made(DPAGDSVC),
     "DPLineSearchClassifier": of_made(DPLineSearchClassifier),
     "DPSGDClassifier, 100 batches": of_made(DPSGDClassifier, arguments={"steps": 100, "sampling_rate": 0.1}),
+    "DPMLPClassifier": of_made(DPMLPClassifier, arguments={"hidden_layer_sizes": (8,), "steps": 30}),
+    "DPMLPClassifier, 100 batches": of_made(
+        DPMLPClassifier, arguments={"hidden_layer_sizes": (8,), "steps": 100, "sampling_rate": 0.1}
+    ),
+    "DPConvolutionalClassifier": Case(
+        DPConvolutionalClassifier,
+        data=images,
+        arguments={"bounds": (-1, 1), "channels": (4,), "kernel_size": 3, "hidden_layer_sizes": (8,), "steps": 30},
+    ),
     "DPSecondOrderClassifier": of_made(DPSecondOrderClassifier),
     "DPTabularClassifier, known categories": Case(
         DPTabularClassifier, data=raw, arguments={"columns": {"job": Categories(["nurse", "cook", "clerk"])}}
@@ -151,7 +167,10 @@ SINGLE = (
     "OutputPerturbationLogisticRegression",
 )
 """What is audited by a single model, too."""
-IMPOSSIBLE = {("DPLineSearchClassifier", REPLACE), ("DPSGDClassifier, 100 batches", REPLACE)}
+IMPOSSIBLE = {
+    ("DPLineSearchClassifier", REPLACE), ("DPSGDClassifier, 100 batches", REPLACE),
+    ("DPMLPClassifier, 100 batches", REPLACE),
+}  # fmt: skip
 """What the library refuses: no theorem covers Poisson batches of rows that are replaced."""
 
 

@@ -3,8 +3,9 @@
 The floor of a gradient is every matrix product that backpropagation needs, in float64: forward, backward to the inputs
 of all layers but the first, and by weights. For a convolution it also copies the windows of images (im2col) once, and
 its products by weights are one per row: each row's gradient is clipped. Activations, losses, sums of columns of a
-convolution's slopes, norms and sums of clipped gradients are not in it. The floor of gains is the forward products: two
-of the first layer, whose sums are linear in its weights, and one of each later layer for every step. Products are made
+convolution's slopes, norms and sums of clipped gradients are not in it. The floor of gains is the forward products, two
+of the first layer, whose sums are linear in its weights, and one of each later layer for every point; and at the start
+the backward ones, and those of each row in convolutions, for the norms of gradients that clip gains. Products are made
 for as many rows at a time as are fastest. Where rows are in CSR, those of the first layer are the faster of dense and
 sparse ones, and the dense ones find dense rows.
 """
@@ -111,31 +112,38 @@ class Products:
         for i, stage in enumerate(self.stages):
             if i or self.with_first:
                 part = self.inputs[i][: len(x)] if i else x
-                (self._dense if isinstance(stage.layer, Dense) else self._convolution)(i, part, back=i > 0)
+                (self._dense if isinstance(stage.layer, Dense) else self._convolution)(i, part)
 
-    def scores(self, x: np.ndarray, points: int) -> None:
-        """Make the products of the scores of some rows at several points of a line."""
+    def gains(self, x: np.ndarray, points: int) -> None:
+        """Make the products of the scores of some rows at points of a line, and of gradients' norms at the first."""
         for i, stage in enumerate(self.stages):
             part = self.inputs[i][: len(x)] if i else x
             for point in range(points if i else 2):
-                if not isinstance(stage.layer, Dense) and (i or not point):  # images of the first layer are the same
-                    part = self._windows(i, self.inputs[i][: len(x)] if i else x)
-                self._product(part, self.weights[i], (i, "scores"))
+                dense = isinstance(stage.layer, Dense)
+                if i or not point:  # the inputs of the first layer are the same at all points
+                    seen = part if dense else self._windows(i, part)
+                self._product(seen, self.weights[i], (i, "forward"))
+                if not point:
+                    self._backward(i, None if dense else seen, len(x))
 
-    def _dense(self, i: int, x: np.ndarray, *, back: bool) -> None:
-        slopes = self.slopes[i][: len(x)]
+    def _dense(self, i: int, x: np.ndarray) -> None:
         self._product(x, self.weights[i], (i, "forward"))
-        self._product(x.T, slopes, (i, "weights"))
-        if back:
-            self._product(slopes, self.weights[i].T, (i, "back"))
+        self._product(x.T, self.slopes[i][: len(x)], (i, "weights"))
+        self._backward(i, None, len(x))
 
-    def _convolution(self, i: int, x: np.ndarray, *, back: bool) -> None:
+    def _convolution(self, i: int, x: np.ndarray) -> None:
         windows = self._windows(i, x)
-        slopes = self.slopes[i][: len(x)].reshape(len(x), windows.shape[1], -1)
         self._product(windows, self.weights[i], (i, "forward"))
-        self._product(windows.transpose(0, 2, 1), slopes, (i, "weights"))
-        if back:
-            self._product(slopes.reshape(-1, slopes.shape[2]), self.weights[i].T, (i, "back"))
+        self._backward(i, windows, len(x))
+
+    def _backward(self, i: int, windows: np.ndarray | None, n: int) -> None:
+        """Make the gradient of each row by weights, given windows, and the product for the layer before."""
+        slopes = self.slopes[i][:n]
+        if windows is not None:
+            slopes = slopes.reshape(n, windows.shape[1], -1)
+            self._product(windows.transpose(0, 2, 1), slopes, (i, "weights"))
+        if i:
+            self._product(slopes.reshape(-1, slopes.shape[-1]), self.weights[i].T, (i, "back"))
 
     def _windows(self, i: int, x: np.ndarray) -> np.ndarray:
         """Return the windows of images, in the order in memory that is copied faster."""
@@ -167,7 +175,7 @@ def floors(network: Network, X: np.ndarray, work: str, storage: str) -> Iterator
         bare = Products(network, size)
         blocks = [X[a : a + size] for a in range(0, len(X), size)]
         if work == GAINS:
-            yield lambda bare=bare, blocks=blocks: [bare.scores(x, STEPS + 1) for x in blocks]
+            yield lambda bare=bare, blocks=blocks: [bare.gains(x, STEPS + 1) for x in blocks]
             continue
         yield lambda bare=bare, blocks=blocks: [bare.gradient(x) for x in blocks]
         if storage == CSR and isinstance(network.layers[0], Dense):

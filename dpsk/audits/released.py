@@ -79,11 +79,11 @@ class _Notes:
             for part in array.dtype.names:
                 self._array(f"{name}.{part}", array[part], depth)
         elif array.dtype.kind in "biuf":
-            self._keep(name, array.ravel()[:_MOST_ENTRIES].astype(np.float64))
+            self._keep(name, _some(array).astype(np.float64))
         elif array.dtype.kind == "c":
-            self._keep(name, array.ravel()[:_MOST_ENTRIES].view(array.real.dtype).astype(np.float64))
+            self._keep(name, _some(array).view(array.real.dtype).astype(np.float64))
         elif array.dtype.kind in "mM":
-            self._keep(name, array.ravel()[:_MOST_ENTRIES].astype(np.int64).astype(np.float64))
+            self._keep(name, _some(array).astype(np.int64).astype(np.float64))
         else:
             for place, entry in enumerate(array.ravel()[:_MOST_ENTRIES].tolist()):
                 self.note(f"{name}[{place}]", entry, depth + 1)
@@ -104,6 +104,14 @@ class _Notes:
             self.numbers[name] = values
         if not np.isfinite(values).all():
             self.marks.add(f"{name} has {'NaN' if np.isnan(values).any() else 'an infinite entry'}")
+
+
+def _some(array: Any) -> Any:
+    """Return the entries of an array, of a large one some that are spread over all of it, as weights of a layer are."""
+    entries = array.ravel()
+    if entries.size <= _MOST_ENTRIES:
+        return entries
+    return entries[np.arange(_MOST_ENTRIES) * entries.size // _MOST_ENTRIES]
 
 
 def _parts_of(thing: Any) -> Iterator[tuple[str, Any]]:

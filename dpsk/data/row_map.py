@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,10 @@ class RowMap:
             raise ValueError(f"class_shares={self.class_shares!r} must lie in [0, 1]: divide weights by the largest")
         if self.weight_bound is not None and not 0 < self.weight_bound < math.inf:
             raise ValueError(f"weight_bound={self.weight_bound!r} must be None or a positive finite number")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without what follows from it."""
+        return {known.name: getattr(self, known.name) for known in fields(self)}
 
     @cached_property
     def grid(self) -> ColumnGrid | None:

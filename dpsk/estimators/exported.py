@@ -34,9 +34,9 @@ class Exported:
     def to_sklearn(self) -> Any:
         """Return a plain scikit-learn object that predicts the same: it works where dpsk is not installed.
 
-        It is a pipeline of clipping and a linear classifier, with a calibration in between where there is one;
-        ``decision_function`` then returns the calibrated log-odds. Probabilities are equal to 1e-12. It takes rows in
-        memory, no sparse matrix, and no column of ids.
+        It is a pipeline of clipping and a linear classifier, with the hidden layers of a network or a calibration in
+        between where there are any; with a calibration ``decision_function`` returns the calibrated log-odds.
+        Probabilities are equal to 1e-12. It takes rows in memory, no sparse matrix, and no column of ids.
         """
         return plain(self)
 

@@ -62,7 +62,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     standardize : {"private", None}
         "private" spends a part of the budget on means and standard deviations of the columns (and, without
         ``bounds``, on their ranges first) and fits standardised columns. None fits the columns as they are; entries
-        should then be on one public scale, about [-1, 1], and count as at most 64.
+        should then be on one public scale, about [-1, 1], and count as at most 64. A fit without ``bounds`` and
+        ``data_norm`` says so.
     data_norm : float or None
         A public bound on the l2 norm of a row; longer rows are scaled down to it, in ``fit`` and in predictions. It
         cannot be combined with ``bounds`` or ``standardize``, which look at columns.
@@ -72,8 +73,10 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
 
     Attributes
     ----------
-    coefs_ : list of ndarray of shape (n_inputs, n_outputs)
-        The weights, layer by layer.
+    coefs_ : list of ndarray of shape (fan_in, n_outputs)
+        The weights, layer by layer. Those of a first layer that is dense are for columns in the units of X, or for the
+        features of ``encoder_``. A convolution has a row for each place of its window and channel of its input, and is
+        for inputs as they are fitted.
     intercepts_ : list of ndarray of shape (n_outputs,)
         The biases, layer by layer.
     network_ : TrainedNetwork

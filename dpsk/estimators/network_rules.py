@@ -18,9 +18,9 @@ STEPS, FEWEST_STEPS = 300, 60  # the second if batches of all rows are long ones
 PASSES = 15.0  # over the rows, if batches are
 BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
 CLIP = 1.0
-ADAM = 0.2  # the length of a step of Adam times the root of their number
-STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps begin to grow, and how long they become
-SGD = 2.0  # the length of a step
+MOVED = 0.2  # by how much the noise of all steps together may move a weight
+STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps of Adam begin to grow, and how long they get
+LONGEST_PLAIN = 10.0  # of plain steps, times the clip
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,13 @@ class Schedule:
         if rate is None:
             rate = _sampling_rate(estimator, facts)
         steps = _steps(rate, facts) if estimator.steps is None else int(estimator.steps)
-        length = estimator.learning_rate
-        if length is None:
-            length = SGD if estimator.solver != "adam" else _adam(estimator, facts, steps, n_weights)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
+        length = estimator.learning_rate
+        if estimator.solver == "line-search":
+            length = 1.0  # without effect
+        elif length is None:
+            plain = estimator.solver == "sgd"
+            length = _plain(estimator, facts, steps) / clip if plain else _adam(estimator, facts, steps, n_weights)
         return cls(float(rate), steps, float(length), clip)
 
 
@@ -67,12 +70,21 @@ def _steps(rate: float, facts: Facts | Unknown) -> int:
 
 def _adam(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callable[[], int] | None) -> float:
     """Return the length of the steps of Adam."""
-    length = ADAM / math.sqrt(steps)
+    length = MOVED / math.sqrt(steps)
     if n_weights is not None:
-        mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
-        outweighed = mu / Adjacency(estimator.adjacency).parts * facts.n_rows / math.sqrt(n_weights())
-        length *= max(1.0, math.sqrt(outweighed / STRONG))
+        length *= max(1.0, math.sqrt(_strength(estimator, facts) / math.sqrt(n_weights()) / STRONG))
     return min(length, LONGEST)
+
+
+def _plain(estimator: Any, facts: Facts | Unknown, steps: int) -> float:
+    """Return the length of plain steps for a clip of 1."""
+    return min(MOVED * _strength(estimator, facts) / steps, LONGEST_PLAIN)
+
+
+def _strength(estimator: Any, facts: Facts | Unknown) -> float:
+    """Return how many rows outweigh the noise in one weight, if the whole budget bought one sum of gradients."""
+    mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
+    return mu * facts.n_rows / Adjacency(estimator.adjacency).parts
 
 
 def sizes_of(value: Any) -> tuple[int, ...]:

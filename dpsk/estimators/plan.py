@@ -20,6 +20,7 @@ Part = TypeVar("Part")
 
 # Rows must outweigh the noise ONCE times, and EACH times more for every class; more often from WIDE columns on.
 ONCE, EACH, WIDE = 4.0, 2.0, 1000  # benchmarks/results/hopeless.md
+_SCALES = ("bounds", "standardize", "data_norm")  # what brings columns to a scale that suits a network
 FIELD = 20  # columns that a field of a raw table counts as, before it is known how many features it becomes
 
 
@@ -60,6 +61,7 @@ class Plan:
         if self.budget is not None:
             self.encoding.require(facts)
             self.solver.require_model(self.objective)
+            self.objective.require(facts)
             if not self.objective.linear and facts.schema is None:
                 self.objective.on(facts.n_features, facts.n_classes)  # or its error
             self.solver.require(self.objective.loss_for(facts.n_classes), facts, self.budget.currency)
@@ -130,6 +132,11 @@ def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = No
         yield (
             f"delta={delta:g} is larger than 1/n = {1 / n:.2g}: a mechanism that publishes a random "
             f"{facts.unit} would satisfy it. Choose delta well below 1/n"
+        )
+    if not plan.objective.linear and all(getattr(plan.encoding, name, None) is None for name in _SCALES):
+        yield (
+            "bounds=None and standardize=None: columns are fitted as they are, and entries beyond 64 count as 64. Give "
+            "the public range of the columns, bounds=(0, 255) for pixels or (0, 1), or standardize='private'"
         )
     product = hopeful_product(plan, facts, adjacency)
     if not plan.objective.linear:  # so that it does not depend on how batches are drawn, which follows from n

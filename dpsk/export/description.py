@@ -21,7 +21,9 @@ from ..data.features import Features
 from ..data.grid import LARGEST_ENTRY
 from ..data.waves import Waves
 from ..mechanisms.samplers import Floats
+from ..networks.signals import SIGNAL_STEP
 from ..privacy.report import PrivacySpent
+from .hidden_layers import HiddenLayer, Inputs, hidden_of, inputs_of
 
 Calibration: TypeAlias = Curve | Temperature
 
@@ -65,7 +67,8 @@ class Description:
     n_features : int
     names : tuple of str or None
         The names of the columns.
-    low, high, origin : ndarray of shape (n_features,); empty for a raw table
+    low, high, origin : ndarray of shape (n_features,)
+        Of a raw table: empty, or of a network those of its features.
     data_norm : float or None
     coef : ndarray of shape (n_scores, n_columns)
     constant : ndarray of shape (n_scores,)
@@ -79,6 +82,10 @@ class Description:
     privacy : PrivacySpent
     adjustments : tuple of Threshold or Recalibration
         What held-out rows have changed afterwards, in order.
+    inputs : Inputs or None
+        How a row becomes the signals that a network takes; None where it is no network.
+    hidden : tuple of HiddenLayer
+        What these signals pass through. ``coef`` then belongs to the signals of the last of these layers.
     """
 
     estimator: str
@@ -97,6 +104,8 @@ class Description:
     waves: Waves | None
     privacy: PrivacySpent
     adjustments: tuple[Adjustment, ...] = ()
+    inputs: Inputs | None = None
+    hidden: tuple[HiddenLayer, ...] = ()
 
     def require_no_waves(self, form: str) -> None:
         """Raise ValueError for a model of waves, which a form does not have."""
@@ -148,8 +157,8 @@ def described(model: Any) -> Description:
     """Return the description of a fitted model of this package; raise ValueError for what has none."""
     check_is_fitted(model)
     model = unwrapped(model)
-    if hasattr(model, "coef_") and hasattr(model, "privacy_spent_"):
-        return _of_weights(model)
+    if hasattr(model, "privacy_spent_") and (hasattr(model, "coef_") or hasattr(model, "network_")):
+        return _of_fit(model)
     if hasattr(model, "threshold_") and hasattr(model, "privacy_spent_"):
         return _adjusted(model, Threshold(float(model.threshold_), model.privacy_spent_))
     if hasattr(model, "shift_") and hasattr(model, "privacy_spent_"):
@@ -165,36 +174,56 @@ def _adjusted(model: Any, step: Adjustment) -> Description:
     return replace(inner, adjustments=(*inner.adjustments, step))
 
 
-def _of_weights(model: Any) -> Description:
+def _of_fit(model: Any) -> Description:
     _require_own_predictions(model)
-    raw, probabilities = model.columns is not None, _probabilities(model)
-    names = getattr(model, "feature_names_in_", None)
-    low = high = origin = np.zeros(0)
-    constant = np.array(model.intercept_, dtype=np.float64)
-    if not raw:
-        ranges = getattr(model, "ranges_", None)
-        if ranges is None:
-            ranges = np.full((2, model.n_features_in_), LARGEST_ENTRY) * np.array([[-1.0], [1.0]])
-        low, high = ranges
-        origin = np.clip(0.0, low, high)
-        constant = constant + np.array([math.fsum(w * origin) for w in model.coef_[:, : len(origin)]])
+    names, encoder = (getattr(model, name, None) for name in ("feature_names_in_", "encoder_"))
+    probabilities = _probabilities(model)
     return Description(
         estimator=type(model).__name__,
         classes=model.classes_,
         n_features=int(model.n_features_in_),
         names=None if names is None else tuple(names),
-        low=low,
-        high=high,
-        origin=origin,
         data_norm=getattr(model, "data_norm_", None),
-        coef=model.coef_,
-        constant=constant,
         calibration=None if probabilities is None else getattr(model, "calibration_", None),
         probabilities=probabilities,
-        features=model.encoder_.features if raw else None,
+        features=None if encoder is None else encoder.features,
         waves=getattr(model, "waves_", None),
         privacy=model.privacy_spent_,
+        **(_network(model) if hasattr(model, "network_") else _linear(model, raw=encoder is not None)),
     )
+
+
+def _linear(model: Any, *, raw: bool) -> dict[str, Any]:
+    """Return what makes rows into scores under a linear model."""
+    constant = np.array(model.intercept_, dtype=np.float64)
+    ends = np.zeros((3, 0)) if raw else _ends(getattr(model, "ranges_", None), model.n_features_in_)
+    low, high, origin = ends
+    constant = constant + np.array([math.fsum(w * origin) for w in model.coef_[:, : len(origin)]])
+    return {"low": low, "high": high, "origin": origin, "coef": model.coef_, "constant": constant}
+
+
+def _network(model: Any) -> dict[str, Any]:
+    """Return the same for a network: the products of its last layer are with signals."""
+    trained = model.network_
+    columns = trained.how.columns
+    ranges = None if columns is None else (columns.low, columns.high)
+    low, high, origin = _ends(ranges, trained.network.n_inputs)
+    last = trained.matrices[-1]
+    return {
+        "low": low,
+        "high": high,
+        "origin": origin,
+        "inputs": inputs_of(trained.how),
+        "hidden": tuple(hidden_of(trained.network, trained.weights)),
+        "coef": last[:-1].T * SIGNAL_STEP,
+        "constant": last[-1],
+    }
+
+
+def _ends(ranges: Any, n_columns: int) -> Floats:
+    """Return what columns are clipped to, and the origin within."""
+    low, high = np.array([[-1.0], [1.0]]) * np.full((2, n_columns), LARGEST_ENTRY) if ranges is None else ranges
+    return np.array([low, high, np.clip(0.0, low, high)])
 
 
 def _probabilities(model: Any) -> str | None:

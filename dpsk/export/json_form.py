@@ -15,10 +15,12 @@ from ..data import Categories, Date, Number, Text
 from ..data.features import CategoryFeatures, FieldFeatures, QuantityFeatures, WordFeatures
 from ..data.fields import Field
 from ..data.waves import TABLE_BITS, Waves
+from ..networks.signals import ONE, REACH
 from .description import Adjustment, Calibration, Description, Threshold
 from .field_terms import names_of_values
+from .hidden_layers import ColumnInputs, HiddenLayer, Inputs
 
-FORMAT, VERSION = "dpsk-model", 1
+FORMAT, VERSION, VERSION_OF_NETWORKS = "dpsk-model", 1, 2
 
 
 def json_of(description: Description, *, indent: int | None = None) -> str:
@@ -27,24 +29,22 @@ def json_of(description: Description, *, indent: int | None = None) -> str:
 
 
 def _document(of: Description) -> dict[str, Any]:
-    raw = of.features is not None
-    if raw:
+    if of.features is not None:
         of.require_no_waves("to_json()")
     return {
         "format": FORMAT,
-        "version": VERSION,
+        "version": VERSION if of.inputs is None else VERSION_OF_NETWORKS,
         "estimator": of.estimator,
         "label_type": of.label_type,
         "classes": of.classes.tolist(),
         "n_columns": of.n_features,
         "columns": None if of.names is None else list(of.names),
-        "low": None if raw else of.low.tolist(),
-        "high": None if raw else of.high.tolist(),
-        "origin": None if raw else of.origin.tolist(),
         "data_norm": None if of.data_norm is None else float(of.data_norm),
-        "coef": None if raw else of.coef.tolist(),
+        **_numbers_of_columns(of),
+        "inputs": None if of.inputs is None else _inputs(of.inputs),
+        "hidden": [_hidden(layer) for layer in of.hidden],
         "waves": None if of.waves is None else _waves(of.waves),
-        "fields": _fields(of) if raw else None,
+        "fields": None if of.features is None else _fields(of),
         "constant": of.constant.tolist(),
         "calibration": None if of.calibration is None else _calibration(of.calibration),
         "probabilities": of.probabilities,
@@ -55,11 +55,38 @@ def _document(of: Description) -> dict[str, Any]:
     }
 
 
+def _numbers_of_columns(of: Description) -> dict[str, Any]:
+    """Return how columns are clipped, and their weights. A linear model of a raw table has both in its fields."""
+    names = ("low", "high", "origin", "coef")
+    if of.features is not None and of.inputs is None:
+        return dict.fromkeys(names)
+    return {name: getattr(of, name).tolist() for name in names}
+
+
 def _waves(of: Waves) -> dict[str, Any]:
     """Return what the waves of a row follow from: how columns are placed, and what they add to each phase."""
     ends = (of.columns.low, of.columns.high, of.columns.origin, of.columns.width)
     columns = zip(of.at.tolist(), *(part.tolist() for part in ends), of.centre.astype(int).tolist(), strict=True)
     return {"columns": [list(column) for column in columns], "turns": of.turns.T.tolist(), "parts": 2**TABLE_BITS}
+
+
+def _inputs(of: Inputs) -> dict[str, Any]:
+    """Return how a row becomes the signals that a network takes."""
+    columns: dict[str, Any] = dict.fromkeys(("width", "steps", "centre", "factor"))
+    if isinstance(of, ColumnInputs):
+        columns = {name: getattr(of, name).tolist() for name in ("width", "steps", "centre")} | {"factor": of.factor}
+    return {**columns, "one": ONE, "reach": REACH}
+
+
+def _hidden(layer: HiddenLayer) -> dict[str, Any]:
+    return {
+        "places": None if layer.places is None else layer.places.tolist(),
+        "weights": layer.weights.T.tolist(),
+        "bias": layer.bias.tolist(),
+        "rivals": None if layer.rivals is None else layer.rivals.tolist(),
+        "activation": layer.activation,
+        "ends": list(layer.ends),
+    }
 
 
 def _calibration(of: Calibration) -> dict[str, Any]:
@@ -76,13 +103,16 @@ def _adjustment(step: Adjustment) -> dict[str, Any]:
 
 
 def _fields(of: Description) -> list[dict[str, Any]]:
-    """Return the fields of a raw table: what is read from which column, and what it adds to the scores."""
+    """Return the fields of a raw table: what is read from which column, and what it adds to the scores.
+
+    Of a network the features of a field are its columns, so their positions take the place of weights.
+    """
     features: Any = of.features
     found = []
     for part, start, end in zip(features.parts, features.starts[:-1], features.starts[1:], strict=True):
         field = features.schema.fields[part.at]
         kind = features.schema.kinds[field.column]
-        weights = of.coef[:, start:end].T.tolist()
+        weights = list(range(start, end)) if of.inputs is not None else of.coef[:, start:end].T.tolist()
         found.append(
             {"field": field.name, "column": field.column, **_reading(kind, field), **_weights(part, kind, weights)}
         )
@@ -101,7 +131,7 @@ def _reading(kind: Any, field: Field) -> dict[str, Any]:
     raise ValueError(f"column {field.name!r} is of the kind {type(kind).__name__}, which the JSON format does not have")
 
 
-def _weights(part: FieldFeatures, kind: Any, weights: list[list[float]]) -> dict[str, Any]:
+def _weights(part: FieldFeatures, kind: Any, weights: list[Any]) -> dict[str, Any]:
     if isinstance(part, QuantityFeatures):
         ends = {"low": part.low, "high": part.high, "centre": part.centre, "width": part.width}
         left = iter(weights)

@@ -1,82 +1,31 @@
-"""Nodes of ONNX: the numbers of a description as a graph that scores rows in double precision."""
+"""The numbers of a description as a graph of ONNX that scores rows in double precision."""
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ..calibration import BOUND, Curve
+from ..calibration import Curve
 from ..data.features import QuantityFeatures
 from ..mechanisms.samplers import Floats
 from .description import Calibration, Description, Threshold
 from .field_terms import CategoryTerms, NumberTerms
+from .onnx_networks import passed_on, signals
+from .onnx_nodes import DOUBLE, INT64, Graph
 
 _FARTHEST = 1e100  # of scores, for a calibration
 _LARGEST, _LEAST = 36.0, 2.0**-52  # log-odds that are told apart, and probabilities
-_DOUBLE, _INT64 = 11, 7  # types of tensors in ONNX
-_AXES_AS_INPUT = {"ReduceSum": 13, "ReduceMax": 18}  # from this version of the operators on
-
-
-class Graph:
-    """Nodes that are added to a container of skl2onnx; each method returns the name of a result."""
-
-    def __init__(self, scope: Any, container: Any) -> None:
-        self._scope, self._container = scope, container
-
-    def add(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """Add a node; numbers and arrays among its inputs become constants."""
-        name: str = self._scope.get_unique_variable_name(kind.lower()) if output is None else output
-        given = [one if isinstance(one, str) else self._constant(one) for one in inputs]
-        domain, version = ("ai.onnx.ml", 2) if kind == "LabelEncoder" else ("", None)
-        self._container.add_node(kind, given, [name], op_domain=domain, op_version=version, **attributes)
-        return name
-
-    def _constant(self, value: Any) -> str:
-        array = np.asarray(value)
-        array = array.astype(object) if array.dtype.kind == "U" else array
-        name: str = self._scope.get_unique_variable_name("constant")
-        self._container.initializers.append(import_module("onnx.numpy_helper").from_array(array, name))
-        return name
-
-    def reduced(self, kind: str, x: str) -> str:
-        """Reduce each row to one number."""
-        if self._container.target_opset >= _AXES_AS_INPUT[kind]:
-            return self.add(kind, x, np.array([1]), keepdims=1)
-        return self.add(kind, x, axes=[1], keepdims=1)
-
-    def clipped(self, x: str, low: Any, high: Any) -> str:
-        """Clip columns to their ends."""
-        return self.add("Min", self.add("Max", x, np.asarray(low, float)), np.asarray(high, float))
-
-    def linear(self, x: str, points: Floats, values: Floats) -> str:
-        """Return what is linear between points, and beyond the last ones as before; x has one column.
-
-        ``values`` has the shape (n_columns, n_points).
-        """
-        above = self.add("Cast", self.add("Not", self.add("Less", x, points[None, 1:-1])), to=_INT64)
-        at = self.add("Reshape", self.reduced("ReduceSum", above), np.array([-1])) if len(points) > 2 else None
-        if at is None:
-            at = self.add("Reshape", self.add("Cast", self.add("Mul", x, 0.0), to=_INT64), np.array([-1]))
-        here = [self.add("Gather", table, at) for table in (points[:-1, None], np.diff(points)[:, None])]
-        part = self.add("Div", self.add("Sub", x, here[0]), here[1])
-        rises = self.add("Gather", np.ascontiguousarray(np.diff(values, axis=1).T), at)
-        starts = self.add("Gather", np.ascontiguousarray(values[:, :-1].T), at)
-        return self.add("Add", starts, self.add("Mul", part, rises))
-
-    def bounded(self, x: str) -> str:
-        """Return what is within the bound as it is, and the rest less than 1 beyond it."""
-        beyond = self.add("Max", self.add("Sub", self.add("Abs", x), BOUND), 0.0)
-        tail = self.add("Div", beyond, self.add("Add", beyond, 1.0))
-        return self.add("Add", self.clipped(x, -BOUND, BOUND), self.add("Mul", self.add("Sign", x), tail))
 
 
 def scores(graph: Graph, of: Description, inputs: list[str]) -> str:
     """Return the scores of rows: of a matrix of numbers, or of one column for each column of a raw table."""
+    if of.inputs is not None:
+        return _scores_of_network(graph, of, inputs)
     if of.features is not None:
         return _scores_of_table(graph, of, inputs)
-    x = graph.clipped(graph.add("Cast", inputs[0], to=_DOUBLE), of.low, of.high)
+    x = graph.clipped(graph.add("Cast", inputs[0], to=DOUBLE), of.low, of.high)
     x = graph.add("Sub", x, of.origin)
     sums = graph.add("MatMul", x, np.ascontiguousarray(of.coef.T))
     if of.data_norm is not None:
@@ -85,25 +34,39 @@ def scores(graph: Graph, of: Description, inputs: list[str]) -> str:
     return graph.add("Add", sums, of.constant)
 
 
+def _scores_of_network(graph: Graph, of: Description, inputs: list[str]) -> str:
+    if of.features is None:
+        x = graph.add("Cast", inputs[0], to=DOUBLE)
+    else:  # a feature is the score of a model in which nothing else has a weight
+        x = graph.add("Concat", *_terms(graph, of, inputs, lambda start, end: np.eye(end - start)), axis=1)
+    x = passed_on(graph, of.hidden, signals(graph, of, graph.clipped(x, of.low, of.high)))
+    return graph.add("Add", graph.add("MatMul", x, np.ascontiguousarray(of.coef.T)), of.constant)
+
+
 def _scores_of_table(graph: Graph, of: Description, inputs: list[str]) -> str:
-    features: Any = of.features
-    read = [column for column, kind in enumerate(features.schema.kinds) if kind is not None]
-    by_column = dict(zip(read, inputs, strict=True))
     total = ""
-    for part, start, end in zip(features.parts, features.starts[:-1], features.starts[1:], strict=True):
-        column = features.schema.fields[part.at].column
-        own, x = of.coef[:, start:end], by_column[column]
-        if isinstance(part, QuantityFeatures):
-            term = _of_number(graph, NumberTerms.of(part, own), x)
-        else:
-            term = _of_category(graph, CategoryTerms.of(part, features.schema.kinds[column], own), x)
+    for term in _terms(graph, of, inputs, lambda start, end: of.coef[:, start:end]):
         total = graph.add("Add", total, term) if total else term
     return graph.add("Add", total, of.constant)
 
 
+def _terms(graph: Graph, of: Description, inputs: list[str], weights: Callable[[int, int], Floats]) -> Iterator[str]:
+    """Yield what each field of a raw table adds to scores under the weights of its features, from one to another."""
+    features: Any = of.features
+    read = [column for column, kind in enumerate(features.schema.kinds) if kind is not None]
+    by_column = dict(zip(read, inputs, strict=True))
+    for part, start, end in zip(features.parts, features.starts[:-1], features.starts[1:], strict=True):
+        column = features.schema.fields[part.at].column
+        own, x = weights(start, end), by_column[column]
+        if isinstance(part, QuantityFeatures):
+            yield _of_number(graph, NumberTerms.of(part, own), x)
+        else:
+            yield _of_category(graph, CategoryTerms.of(part, features.schema.kinds[column], own), x)
+
+
 def _of_number(graph: Graph, terms: NumberTerms, x: str) -> str:
-    x = graph.add("Cast", x, to=_DOUBLE)
-    missing, zero = graph.add("IsNaN", x), graph.add("Cast", graph.add("Equal", x, 0.0), to=_DOUBLE)
+    x = graph.add("Cast", x, to=DOUBLE)
+    missing, zero = graph.add("IsNaN", x), graph.add("Cast", graph.add("Equal", x, 0.0), to=DOUBLE)
     known = graph.clipped(graph.add("Where", missing, terms.points[0], x), terms.points[0], terms.points[-1])
     curve = graph.linear(known, terms.points, terms.curve)
     there = graph.add("Add", curve, graph.add("Mul", zero, terms.zero[None]))
@@ -135,7 +98,7 @@ def predictions(graph: Graph, of: Description, found: str) -> tuple[str, str]:
         second = found if sure is None or not two else graph.add("Gather", sure, np.array([1]), axis=1)
         if isinstance(step, Threshold):
             value = np.array(np.nan_to_num(step.value))
-            label = graph.add("Cast", graph.add("Not", graph.add("Less", second, value)), to=_INT64)
+            label = graph.add("Cast", graph.add("Not", graph.add("Less", second, value)), to=INT64)
         elif two:
             moved = graph.add("Add", second if sure is None else _log_odds(graph, second), step.shift)
             label = _positive(graph, moved)
@@ -148,7 +111,7 @@ def predictions(graph: Graph, of: Description, found: str) -> tuple[str, str]:
 
 
 def _positive(graph: Graph, found: str) -> str:
-    return graph.add("Cast", graph.add("Greater", found, 0.0), to=_INT64)
+    return graph.add("Cast", graph.add("Greater", found, 0.0), to=INT64)
 
 
 def _largest(graph: Graph, found: str) -> str:

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..data import Number
 from .description import Description, described, unwrapped
 from .field_terms import require_readable
-from .onnx_graph import Graph, predictions, scores
+from .onnx_graph import predictions, scores
+from .onnx_nodes import Graph
 
 _TYPES = {
     "boolean": ("BooleanTensorType", np.bool_),

@@ -15,13 +15,14 @@ from sklearn.ensemble import StackingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import LabelEncoder, Normalizer
+from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from ..calibration import BOUND, Curve, Temperature
 from ..mechanisms.samplers import Floats
 from .description import Calibration, Description, described, unwrapped
-from .plain_parts import added_in_order, chain, classifier, clipped, entrance, function, hats, minus, products
+from .plain_networks import hidden_steps
+from .plain_parts import added_in_order, chain, classifier, clipped, entrance, function, hats, minus, products, shrunk
 from .plain_tables import columns_of
 
 _FARTHEST = 1e100  # of scores, for a curve
@@ -56,6 +57,8 @@ def _step(step: Any) -> Any:
 
 def _of_weights(of: Description) -> Any:
     of.require_no_waves("to_sklearn()")
+    if of.inputs is not None:
+        return finished(of, {**_columns(of), **hidden_steps(of)}, of.coef)
     if of.features is not None:
         table, coef, constant = columns_of(of)
         return finished(replace(of, constant=constant), {"columns": table}, coef)
@@ -64,23 +67,24 @@ def _of_weights(of: Description) -> Any:
     if of.origin.any():
         steps["origin"] = minus(of.origin)
     if of.data_norm is not None:
-        steps |= _shrunk(of.data_norm)
+        steps |= shrunk(of.data_norm)
         coef = np.column_stack([coef * of.data_norm, np.zeros(len(coef))])
     return finished(of, steps, coef)
 
 
-def _shrunk(data_norm: float) -> dict[str, Any]:
-    """Return steps that divide rows by their norm, or by ``data_norm`` where they are shorter.
-
-    The divisor becomes one more column. It is the largest of its row, so it is what rows are divided by.
-    """
-    norm = chain(norm=function(np.linalg.norm, axis=1, keepdims=True), least=clipped(data_norm, np.inf))
-    return {"norm": FeatureUnion([("row", "passthrough"), ("divisor", norm)]), "shrink": Normalizer("max")}
+def _columns(of: Description) -> dict[str, Any]:
+    """Return the steps that make the columns of a network: those of a table, clipped, or the features of a raw one."""
+    if of.features is None:
+        return {"clip": entrance(of.low, of.high, of.names)}
+    n = len(of.low)
+    table, weights, constant = columns_of(replace(of, coef=np.eye(n), constant=np.zeros(n)))
+    return {"columns": table, "features": products(weights), "rest": minus(-constant), "clip": clipped(of.low, of.high)}
 
 
 def finished(of: Description, steps: dict[str, Any], coef: Floats) -> Any:
     """Return a pipeline of steps, and the classifier that follows."""
-    steps["in_order"] = added_in_order()
+    if of.inputs is None:  # the sums of networks are exact in any order
+        steps["in_order"] = added_in_order()
     if of.calibration is None:
         steps["classifier"] = classifier(of.classes, coef, of.constant, of.probabilities)
         return chain(**steps)

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.linear_model import LogisticRegression, SGDClassifier
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import FunctionTransformer, SplineTransformer, StandardScaler
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, SplineTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from ..mechanisms.samplers import Floats
@@ -45,11 +45,20 @@ def minus(origin: Floats, width: Floats | None = None) -> Any:
     return step
 
 
-def products(weights: Floats) -> Any:
-    """Return a step whose columns are the products of a row with each of these rows of weights."""
-    step = TruncatedSVD(n_components=len(weights))
+def products(weights: Any) -> Any:
+    """Return a step whose columns are the products of a row with each of these rows of weights, dense or sparse."""
+    step = TruncatedSVD(n_components=weights.shape[0])
     step.components_, step.n_features_in_ = weights, weights.shape[1]
     return step
+
+
+def shrunk(data_norm: float) -> dict[str, Any]:
+    """Return steps that divide rows by their norm, or by ``data_norm`` where they are shorter.
+
+    The divisor becomes one more column. It is the largest of its row, so it is what rows are divided by.
+    """
+    norm = chain(norm=function(np.linalg.norm, axis=1, keepdims=True), least=clipped(data_norm, np.inf))
+    return {"norm": FeatureUnion([("row", "passthrough"), ("divisor", norm)]), "shrink": Normalizer("max")}
 
 
 def added_in_order() -> Any:

@@ -112,7 +112,7 @@ class Convolution(Weighted):
         if self._coarser_bits:
             spacing = math.ldexp(1.0, self._coarser_bits)
             slopes = np.rint(slopes * (1 / spacing)) * spacing
-        return _FormedGradients(self._windows(signals).transpose(0, 2, 1) @ slopes)
+        return FormedGradients(self._windows(signals).transpose(0, 2, 1) @ slopes)
 
     def _windows(self, signals: Floats) -> Floats:
         """Return the signals of every window and a constant: shape (n, windows, fan_in + 1), in scratch memory.
@@ -136,7 +136,7 @@ class Convolution(Weighted):
         return found
 
 
-class _FormedGradients(RowGradients):
+class FormedGradients(RowGradients):
     """Gradients of some rows in steps, integers: shape (n, *weight_shape)."""
 
     def __init__(self, steps: Floats) -> None:

@@ -1,10 +1,13 @@
 """Layers in which every output is a sum of all inputs."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg.blas import dgemm
 
+from ..data.rows import Matrix
 from ..data.weights import joined, products
 from ..mechanisms.samplers import Floats, Integers
 from .layer import RowGradients, Weighted
@@ -18,6 +21,8 @@ class Dense(Weighted):
     inputs: tuple[int, ...]
     n_outputs: int
 
+    takes_sparse: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         if len(self.inputs) != 1 or self.inputs[0] < 1 or self.n_outputs < 1:
             raise ValueError(f"inputs={self.inputs!r} of a dense layer must be (n,), and n_outputs at least 1")
@@ -30,23 +35,23 @@ class Dense(Weighted):
     def weight_shape(self) -> tuple[int, int]:
         return self.inputs[0] + 1, self.n_outputs
 
-    def forward(self, signals: Floats, W: Floats) -> Floats:
+    def forward(self, signals: Matrix, W: Floats) -> Floats:
         sums: Floats = signals @ W[:-1]
-        sums += W[-1] * ONE
+        sums += W[-1] * ONE + 0.0  # no sum is -0.0, which products of zeros may be
         return sums
 
     def backward(self, slopes: Floats, W: Floats) -> Floats:
         sums: Floats = slopes @ W[:-1].T
         return sums
 
-    def row_gradients(self, signals: Floats, slopes: Floats) -> RowGradients:
+    def row_gradients(self, signals: Matrix, slopes: Floats) -> RowGradients:
         return _DenseGradients(signals, slopes)
 
 
 class _DenseGradients(RowGradients):
     """Gradients that are never formed: that of row i is ``(signals[i], 1) (x) slopes[i]``."""
 
-    def __init__(self, signals: Floats, slopes: Floats) -> None:
+    def __init__(self, signals: Matrix, slopes: Floats) -> None:
         self._signals, self._slopes = signals, slopes
 
     @property
@@ -74,6 +79,9 @@ class _DenseGradients(RowGradients):
     def _add(self, sums: Floats, residuals: Floats) -> None:
         """Add the product of signals and residuals to ``sums``, which lie row by row: as columns of its transpose."""
         sums[-1] += ONE * residuals.sum(axis=0)
+        if sp.issparse(self._signals):
+            sums[:-1] += self._signals.T @ residuals
+            return
         whole = dgemm(1.0, residuals.T, self._signals.T, 1.0, sums[:-1].T, trans_b=True, overwrite_c=True)
         if not np.may_share_memory(whole, sums):  # where they do not lie row by row
             sums[:-1] = whole.T

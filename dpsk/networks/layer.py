@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from ..mechanisms.samplers import Floats, Integers
 from .signals import largest_sums, on_weight_grid
@@ -59,6 +59,9 @@ class Weighted(Layer):
     (docs/guarantees.md, 3.8)
     What a row's output, slopes and gradient are depends on that row and on public numbers alone, bit for bit.
     """
+
+    takes_sparse: ClassVar[bool] = False
+    """Whether signals may also be a CSR matrix, which the first layer gets where most columns of rows are zeros."""
 
     @property
     @abstractmethod

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..data.rows import Chunk, Labels
+from ..data.rows import Chunk, Labels, Matrix
 from ..losses import Loss
 from ..mechanisms.randomness import SeededBits, generator_for
 from ..mechanisms.samplers import Floats
 from .activations import ACTIVATIONS, Activation
 from .dense import Dense
 from .layer import Layer, RowGradients, Unweighted, Weighted
-from .signals import LARGEST_SCORE, MOST_BLOCK_ROWS, SIGNAL_STEP, glorot, round_slopes, signals_of, slopes_of
+from .signals import (
+    LARGEST_SCORE,
+    MOST_BLOCK_ROWS,
+    SIGNAL_STEP,
+    glorot,
+    round_slopes,
+    signals_of,
+    slopes_of,
+    sparse_signals_of,
+)
 
 _BLOCK_ENTRIES = 2**17  # of the widest layer: what is made of a block of rows stays in cache
 _BLOCK_ROWS = 256  # more are not faster, and memory of large arrays is given back after each pass: twice the time
+_DENSE_IS_FASTER = 8  # by about this factor, for each entry: sparse products are made where fewer are not zero
 
 
 @dataclass(frozen=True)
@@ -36,6 +46,15 @@ class Stage:
     def outputs(self) -> tuple[int, ...]:
         """The shape of what is activated."""
         return self.behind[-1].outputs if self.behind else self.layer.outputs
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a network makes of some rows: ``scores``, the ``inputs`` of weighted layers, and what pooling remembers."""
+
+    scores: Floats
+    inputs: list[Matrix]
+    known: list[list[Any]]
 
 
 @dataclass(frozen=True)
@@ -110,8 +129,7 @@ class Network:
     @property
     def block_rows(self) -> int:
         """How many rows are worked on at a time."""
-        rows = _BLOCK_ENTRIES // max(layer.width for layer in self.layers)
-        return max(8, min(_BLOCK_ROWS, MOST_BLOCK_ROWS, rows // 8 * 8))
+        return _rows_of(max(layer.width for layer in self.layers))
 
     def split(self, w: Any) -> list[Any]:
         """Return the matrix of each weighted layer, a view of the flat array."""
@@ -142,60 +160,84 @@ class Network:
             parts.append(W)
         return self.joined(parts)
 
-    def blocks(self, chunk: Chunk) -> Iterator[tuple[slice, Floats]]:
-        """Yield slices of rows of a chunk, and the signals of these rows."""
+    def blocks(self, chunk: Chunk) -> Iterator[tuple[slice, Matrix]]:
+        """Yield slices of rows of a chunk, and the signals of these rows: an array, or a CSR matrix if that is faster.
+
+        The bits of all sums are the same.
+        """
         n, d = chunk.units.shape
         if d != self.n_inputs:
             raise ValueError(f"this network takes rows of {self.n_inputs} columns, but these have {d}")
-        for a in range(0, n, self.block_rows):
-            rows = slice(a, min(a + self.block_rows, n))
-            own = chunk.dense(rows)[:, :d]  # a copy, which is written over if it lies row by row
-            yield rows, signals_of(own, chunk.scale[rows], own if own.flags.c_contiguous else None)
+        sparse, size = self._sparse(chunk), self.block_rows
+        if sparse:  # the inputs take little room
+            size = _rows_of(max(math.prod(layer.outputs) for layer in self.layers))
+        for a in range(0, n, size):
+            rows = slice(a, min(a + size, n))
+            if sparse:
+                yield rows, sparse_signals_of(chunk.units[rows], chunk.scale[rows])
+            else:
+                own = chunk.dense(rows)[:, :d]  # a copy, which is written over if it lies row by row
+                yield rows, signals_of(own, chunk.scale[rows], own if own.flags.c_contiguous else None)
 
-    def scores(self, data: Chunk | Floats, w: Floats) -> Floats:
+    def _sparse(self, chunk: Chunk) -> bool:
+        """Return whether sparse products of the first layer are possible and faster. The time depends on it alone."""
+        if not chunk.sparse or chunk.offset is not None or not self.stages[0].layer.takes_sparse:
+            return False
+        n, d = chunk.units.shape
+        return bool(chunk.units.nnz * _DENSE_IS_FASTER < n * d)
+
+    def scores(self, data: Chunk | Matrix, w: Floats) -> Floats:
         """Return the scores of a chunk, or of some rows of signals: (n, K), or (n,) for a network of one output."""
         if not isinstance(data, Chunk):
-            return self._forward(data, self.split(w))[0]
+            return self.forward(data, self.split(w)).scores
         scores = np.empty((len(data), self.n_outputs) if self.n_outputs > 1 else len(data))
         for rows, signals in self.blocks(data):
             scores[rows] = self.scores(signals, w)
         return scores
 
-    def row_gradients(self, signals: Floats, y: Labels, w: Floats, loss: Loss) -> list[RowGradients]:
+    def row_gradients(self, signals: Matrix, y: Labels, w: Floats, loss: Loss) -> list[RowGradients]:
         """Return the gradients of the loss of some rows, layer by layer."""
         matrices = self.split(w)
-        scores, inputs, known = self._forward(signals, matrices)
-        slopes = self._slopes(scores, y, loss)
-        found: list[RowGradients] = []
-        for i in range(len(self.stages) - 1, -1, -1):
-            layer = self.stages[i].layer
-            found.append(layer.row_gradients(inputs[i], slopes))
-            if i:
-                before = self.stages[i - 1]
-                slopes = layer.backward(slopes, matrices[i]).reshape(len(signals), *before.outputs)
-                self._activation.multiply(slopes, inputs[i].reshape(slopes.shape))
-                round_slopes(slopes)
-                for other, memory in reversed(list(zip(before.behind, known[i - 1], strict=True))):
-                    slopes = other.backward(slopes, memory)
-        return found[::-1]
+        return self.backward(self.forward(signals, matrices), y, matrices, loss)
 
-    def _forward(self, signals: Floats, matrices: list[Floats]) -> tuple[Floats, list[Floats], list[list[Any]]]:
-        """Return scores, the inputs of each weighted layer, and what the layers behind it know of these rows."""
-        inputs, known = list[Floats](), list[list[Any]]()
+    def forward(self, signals: Matrix, matrices: Sequence[Floats], first: Floats | None = None) -> Pass:
+        """Return what a pass over some rows of signals finds, with the weights of each layer.
+
+        ``first`` are the sums of the first layer if they are known; they are written over.
+        """
+        inputs, known = list[Matrix](), list[list[Any]]()
         values = signals
         for stage, W in zip(self.stages, matrices, strict=True):
             if inputs:
                 values = self._activation.activate(values)
-            values = values.reshape(len(signals), *stage.layer.inputs)
+            if isinstance(values, np.ndarray):
+                values = values.reshape(len(values), *stage.layer.inputs)
             inputs.append(values)
-            values = stage.layer.forward(values, W)
+            values = stage.layer.forward(values, W) if first is None or len(inputs) > 1 else first
             known.append([])
             for other in stage.behind:
                 values, memory = other.forward(values)
                 known[-1].append(memory)
         values = values * SIGNAL_STEP
         np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)
-        return values[:, 0] if self.n_outputs == 1 else values, inputs, known
+        return Pass(values[:, 0] if self.n_outputs == 1 else values, inputs, known)
+
+    def backward(self, seen: Pass, y: Labels, matrices: Sequence[Floats], loss: Loss) -> list[RowGradients]:
+        """Return the gradients of the loss of rows after a pass over them with these weights, layer by layer."""
+        inputs, known = seen.inputs, seen.known
+        slopes = self._slopes(seen.scores, y, loss)
+        found: list[RowGradients] = []
+        for i in range(len(self.stages) - 1, -1, -1):
+            layer = self.stages[i].layer
+            found.append(layer.row_gradients(inputs[i], slopes))
+            if i:
+                before = self.stages[i - 1]
+                slopes = layer.backward(slopes, matrices[i]).reshape(len(slopes), *before.outputs)
+                self._activation.multiply(slopes, inputs[i].reshape(slopes.shape))
+                round_slopes(slopes)
+                for other, memory in reversed(list(zip(before.behind, known[i - 1], strict=True))):
+                    slopes = other.backward(slopes, memory)
+        return found[::-1]
 
     def _slopes(self, scores: Floats, y: Labels, loss: Loss) -> Floats:
         derivatives = loss.derivative(scores, y)
@@ -203,6 +245,15 @@ class Network:
             raise TypeError(f"{loss!r}.derivative changed the shape {scores.shape} of the scores")
         return slopes_of(derivatives).reshape(len(scores), self.n_outputs)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickling, without what follows from it."""
+        return {known.name: getattr(self, known.name) for known in fields(self)}
+
     @property
     def _activation(self) -> Activation:
         return ACTIVATIONS[self.activation]
+
+
+def _rows_of(width: int) -> int:
+    """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
+    return max(8, min(_BLOCK_ROWS, MOST_BLOCK_ROWS, _BLOCK_ENTRIES // width // 8 * 8))

@@ -9,8 +9,10 @@ same in every batch, order, storage and number of threads.
 import math
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..data.grid import WEIGHT_BITS, power_of_two_above
+from ..data.rows import Matrix
 from ..mechanisms.samplers import Floats
 
 SIGNAL_BITS = 22
@@ -39,6 +41,13 @@ def signals_of(values: Floats, scale: Floats, out: Floats | None = None) -> Floa
     """Return finite values times the scales of their rows as signals, in an array that lies row by row."""
     rows = np.multiply(values, (scale * ONE)[:, None], out=np.empty(values.shape) if out is None else out)
     return round_signals(rows)
+
+
+def sparse_signals_of(values: Matrix, scale: Floats) -> Matrix:
+    """Return the rows of a CSR matrix, with one entry in each place, times their scales as signals."""
+    steps = np.repeat(scale * ONE, np.diff(values.indptr))
+    steps *= values.data
+    return sp.csr_matrix((round_signals(steps), values.indices, values.indptr), values.shape)
 
 
 def round_signals(steps: Floats) -> Floats:
@@ -88,16 +97,28 @@ def _rounded(spacing: float, W: Floats) -> Floats:
     return steps
 
 
-def squared_norms(x: Floats) -> Floats:
-    """Return the squared l2 norm of each row of integers, the same bits in any company.
+def squared_norms(x: Matrix) -> Floats:
+    """Return the squared l2 norm of each row of integers, the same bits in any company, in an array or in CSR.
 
     Sums below 2^53 are exact in any order. The others are added in one order: halves onto halves.
     """
+    if sp.issparse(x):
+        return _sparse_squared_norms(x)
     x = x.reshape(len(x), math.prod(x.shape[1:]))
     sums: Floats = np.einsum("ij,ij->i", x, x)
     large = np.flatnonzero(~(sums < _EXACT))  # a sum in another order lies on the same side of 2^53
     if large.size:
         sums[large] = _in_one_order(np.square(x[large]))
+    return sums
+
+
+def _sparse_squared_norms(x: Matrix) -> Floats:
+    n = x.shape[0]
+    sums: Floats = np.bincount(np.repeat(np.arange(n), np.diff(x.indptr)), np.square(x.data), minlength=n).astype(
+        np.float64
+    )
+    for i in np.flatnonzero(~(sums < _EXACT)):  # few, if any; with their zeros they are long
+        sums[i] = squared_norms(x[i].toarray())[0]
     return sums
 
 

@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..data import RowMap
+from ..data import Facts, RowMap
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
 from ..networks import Network, TrainedNetwork
 from ..penalties import Penalty, WeightDecay
 from ..queries.network_gains import NetworkGains, NetworkLosses
-from ..queries.network_gradient import NetworkGradient
+from ..queries.network_gradient import MOST_ROWS, NetworkGradient
 from .objective import Model, Objective
 
 
@@ -78,6 +78,13 @@ class NetworkModel(Model):
     network_for: Callable[[int, int], Network]
     alpha: float = 0.0
     seed: int = 0
+
+    def require(self, facts: Facts) -> None:
+        # before a batch is drawn: how many rows a batch holds is secret, and whether they are too many would tell
+        if facts.n_rows > MOST_ROWS:
+            raise ValueError(
+                f"{facts.n_rows} rows are too many for a network: at most {MOST_ROWS} are added up exactly"
+            )
 
     def on(self, n_parameters: int, n_classes: int) -> NetworkObjective:
         """Return the objective. Rows have no intercept: the layers of a network have biases."""

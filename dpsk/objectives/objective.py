@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from ..data import RowMap
+from ..data import Facts, RowMap
 from ..data.private import Query
 from ..losses import Loss
 from ..mechanisms.samplers import Floats
@@ -69,3 +69,7 @@ class Model(ABC):
     @abstractmethod
     def on(self, n_parameters: int, n_classes: int) -> Objective:
         """Return the objective for rows of so many numbers, the intercept's among them, and so many classes."""
+
+    def require(self, facts: Facts) -> None:
+        """Raise ValueError if the model is not for such data; called before any cost."""
+        del facts

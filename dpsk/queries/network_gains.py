@@ -7,13 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from ..data.grid import check_clip, power_of_two_above
-from ..data.rows import Chunk, Labels
+from ..data.rows import Chunk, Labels, Matrix
 from ..data.weights import in_parts, joined, products
 from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
-from ..networks import ACTIVATIONS, Network
-from ..networks.signals import LARGEST_SCORE, SIGNAL_STEP
+from ..networks import Network
+from ..networks.network import Pass
 from ..privacy.neighbours import Adjacency
 from .at_points import AtPoints, Gains
 
@@ -32,47 +32,39 @@ class NetworkLine:
         self.multiples = np.array(multiples, dtype=np.float64)
         if self.multiples.ndim != 1 or not len(self.multiples) or not (np.abs(self.multiples) < 2.0**60).all():
             raise ValueError("multiples must be a non-empty sequence of finite numbers below 2**60")
-        self.network, self._first = network, network.stages[0]
-        layer, place = self._first.layer, self._first.place
-        start, step = (np.asarray(w, dtype=np.float64) for w in (start, step))
-        self._start, self._step = (layer.on_grid(network.split(w)[0]) for w in (start, step))
-        later = network.layers[1 + len(self._first.behind) :]
-        self._later = Network(later, network.activation) if later else None
-        self._weights = [
-            np.zeros(0) if self._later is None else self._later.on_grid(start[place.stop :] + m * step[place.stop :])
+        self.network, stages = network, network.stages
+        starts, steps = (network.split(np.asarray(w, dtype=np.float64)) for w in (start, step))
+        self.start, self._step = (stages[0].layer.on_grid(of_all[0]) for of_all in (starts, steps))
+        self.later = [
+            [stage.layer.on_grid(W + m * S) for stage, W, S in zip(stages[1:], starts[1:], steps[1:], strict=True)]
             for m in self.multiples
         ]
+        """The matrices of all layers but the first, at one point after the other."""
 
     @cached_property
     def points(self) -> Floats:
         """The weights at which scores are computed, one point after the other."""
-        first = ((self._start + multiple * self._step).ravel() for multiple in self.multiples)
-        return np.stack([np.concatenate(parts) for parts in zip(first, self._weights, strict=True)])
+        first = (self.start + multiple * self._step for multiple in self.multiples)
+        return np.stack([self.network.joined([W, *later]) for W, later in zip(first, self.later, strict=True)])
 
-    def scores(self, signals: Floats) -> Iterator[Floats]:
-        """Yield the scores of some rows at one point after the other."""
-        layer = self._first.layer
-        signals = signals.reshape(len(signals), *layer.inputs)
-        start, step = (layer.forward(signals, W) for W in (self._start, self._step))
-        for multiple, weights in zip(self.multiples, self._weights, strict=True):
-            values = multiple * step
-            values += start
-            for other in self._first.behind:
-                values, _ = other.forward(values)
-            if self._later is None:
-                values *= SIGNAL_STEP
-                np.clip(values, -LARGEST_SCORE, LARGEST_SCORE, out=values)
-                yield values[:, 0] if self.network.n_outputs == 1 else values
-            else:
-                yield self._later.scores(ACTIVATIONS[self.network.activation].activate(values), weights)
+    def passes(self, signals: Matrix) -> Iterator[Pass]:
+        """Yield what passes over some rows find at one point after the other."""
+        layer = self.network.stages[0].layer
+        if isinstance(signals, np.ndarray):
+            signals = signals.reshape(len(signals), *layer.inputs)
+        start, step = (layer.forward(signals, W) for W in (self.start, self._step))
+        for multiple, later in zip(self.multiples, self.later, strict=True):
+            sums = multiple * step
+            sums += start
+            yield self.network.forward(signals, [self.start, *later], sums)
 
-    def losses(self, signals: Floats, y: Labels, loss: Loss) -> Iterator[Floats]:
-        """Yield the losses of some rows at one point after the other."""
-        for scores in self.scores(signals):
-            losses = loss.value(scores, y)
-            if losses.shape != (len(signals),):
-                raise TypeError(f"{loss!r} must return one value per row")
-            yield losses
+
+def _losses(seen: Pass, y: Labels, loss: Loss) -> Floats:
+    """Return the losses of rows after a pass."""
+    losses = loss.value(seen.scores, y)
+    if losses.shape != y.shape:
+        raise TypeError(f"{loss!r} must return one value per row")
+    return losses
 
 
 def require_outputs(network: Network, loss: Loss) -> None:
@@ -128,8 +120,9 @@ class NetworkLosses(AtPoints):
     def __call__(self, chunk: Chunk) -> Integers:
         sums = np.zeros(len(self._line.multiples), dtype=np.int64)
         for rows, signals in self._line.network.blocks(chunk):
-            for j, losses in enumerate(self._line.losses(signals, chunk.y[rows], self.loss)):
-                values = np.floor(_clipped(losses, self.clip) / self.unit)
+            for j, seen in enumerate(self._line.passes(signals)):
+                losses = _clipped(_losses(seen, chunk.y[rows], self.loss), self.clip)
+                values = np.floor(losses / self.unit)
                 sums[j] += int(values.sum() if chunk.weights is None else values @ chunk.weights[rows])
         return sums if chunk.weights is None else in_parts(sums)
 
@@ -173,7 +166,6 @@ class NetworkGains(Gains):
             raise ValueError("steps must be positive")
         self.unit = power_of_two_above(self.clip) * 2.0**-_GAIN_BITS
         self._line = NetworkLine(network, w, -direction, [0.0, *steps])
-        self._w = network.on_grid(w) if per_unit else None
         self.lengths = steps * math.sqrt(np.einsum("i,i->", direction, direction))  # in one order on every machine
         if per_unit and not (self.lengths > 2.0**-400).all():
             raise ValueError("the direction must not be zero: gains are counted per unit of its length")
@@ -197,24 +189,26 @@ class NetworkGains(Gains):
                 sums[: len(parts), j] += [int(part.sum()) for part in parts]
         return sums[0] if chunk.weights is None else joined(*sums)
 
-    def _values(self, signals: Floats, y: Labels) -> Iterator[Floats]:
+    def _values(self, signals: Matrix, y: Labels) -> Iterator[Floats]:
         """Yield what some rows gain by one step after the other, in multiples of the unit."""
         limit = math.floor(self.clip / self.unit)
-        found = self._line.losses(signals, y, self.loss)
-        if not self.per_unit:
-            found = (_clipped(losses, self.clip) for losses in found)
-        before, factors = next(found), self._factors(signals, y)
-        for length, after in zip(self.lengths, found, strict=True):
-            gains = (before - after) * factors
+        passes = self._line.passes(signals)
+        start = next(passes)
+        before = self._losses(start, y)
+        factors = self._factors(start, y) if self.per_unit else 1.0
+        for length, there in zip(self.lengths, passes, strict=True):
+            gains = (before - self._losses(there, y)) * factors
             np.trunc(gains * (1 / (self.unit * (length if self.per_unit else 1.0))), out=gains)
             np.clip(gains, -limit, limit, out=gains)
             gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
             yield gains
 
-    def _factors(self, signals: Floats, y: Labels) -> Floats | float:
+    def _losses(self, seen: Pass, y: Labels) -> Floats:
+        losses = _losses(seen, y, self.loss)
+        return losses if self.per_unit else _clipped(losses, self.clip)
+
+    def _factors(self, start: Pass, y: Labels) -> Floats:
         """Return what the gains of rows are multiplied by: the factors that clip their gradients at ``w``."""
-        if self._w is None:
-            return 1.0
-        gradients = self._line.network.row_gradients(signals, y, self._w, self.loss)
-        squared = sum((gradient.squared_norms for gradient in gradients), np.zeros(len(signals)))
+        gradients = self._line.network.backward(start, y, [self._line.start, *self._line.later[0]], self.loss)
+        squared = sum((gradient.squared_norms for gradient in gradients), np.zeros(len(y)))
         return self.clip / np.maximum(np.sqrt(squared), self.clip)

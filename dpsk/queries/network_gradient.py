@@ -7,18 +7,17 @@ import numpy as np
 
 from ..data.grid import check_clip, power_of_two_above
 from ..data.private import Query
-from ..data.rows import Chunk, Rows
+from ..data.rows import Chunk, Labels, Matrix
 from ..data.weights import joined
 from ..losses import Loss
 from ..mechanisms.mechanism import Sensitivity
-from ..mechanisms.randomness import Bits
 from ..mechanisms.samplers import Floats, Integers
 from ..networks import Network
 from ..networks.signals import SIGNAL_STEP, SLOPE_BITS
 from ..privacy.neighbours import Adjacency
 
 MOST_ROWS = 2**24
-"""Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers."""
+"""Of all chunks: a row adds at most 2^38 to an entry of a sum of 64-bit integers. The model refuses more."""
 
 _EXACT_ROWS = {False: 2**15, True: 2**11}  # without and with weights: added in floats, at most 2^38 and 2^42 each
 
@@ -71,26 +70,22 @@ class NetworkGradient(Query):
         l2 = self.clip / self.unit * Adjacency(adjacency).parts
         return Sensitivity(l1=np.nextafter(l2 * np.sqrt(self.w.size), np.inf), l2=l2, linf=l2)
 
-    def over(self, rows: Rows, bits: Bits) -> Integers:
-        if rows.n_rows > MOST_ROWS:
-            raise ValueError(f"{rows.n_rows} rows are too many for gradients of networks: at most {MOST_ROWS} fit")
-        return super().over(rows, bits)
-
     def __call__(self, chunk: Chunk) -> Integers:
         weighted = chunk.weights is not None
         sums, since = _room.zeros((2, self.w.size) if weighted else (self.w.size,)), 0
         total: Integers | int = 0
         for rows, signals in self.network.blocks(chunk):
-            if since + len(signals) > _EXACT_ROWS[weighted]:
+            n = signals.shape[0]
+            if since + n > _EXACT_ROWS[weighted]:
                 total = total + sums.astype(np.int64)
                 sums[...], since = 0, 0
             self._add(sums, signals, chunk.y[rows], None if chunk.weights is None else chunk.weights[rows])
-            since += len(signals)
+            since += n
         last = sums.astype(np.int64)
         last += total
         return joined(last[0], last[1]) if weighted else last
 
-    def _add(self, sums: Floats, signals: Floats, y: Floats, weights: Floats | None) -> None:
+    def _add(self, sums: Floats, signals: Matrix, y: Labels, weights: Floats | None) -> None:
         gradients = self.network.row_gradients(signals, y, self.w, self.loss)
         squared = gradients[0].squared_norms
         for others in gradients[1:]:

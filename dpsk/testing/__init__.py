@@ -9,6 +9,7 @@ statistical bounds hold with probability at least 1 - ``ERROR_PROBABILITY`` per 
 """
 
 from .check_backends import check_rows
+from .check_layers import check_layer, check_network
 from .check_losses import check_loss
 from .check_mechanisms import check_mechanism, neighbouring_scores, neighbouring_sums
 from .check_queries import check_query, check_weights
@@ -17,7 +18,8 @@ from .common import ERROR_PROBABILITY
 from .twins import check_company, check_twins, extreme_rows
 
 __all__ = [
-    "ERROR_PROBABILITY", "check_company", "check_loss", "check_mechanism", "check_query", "check_rows",
+    "ERROR_PROBABILITY", "check_company", "check_layer", "check_loss", "check_mechanism", "check_network",
+    "check_query", "check_rows",
     "check_solver", "check_twins", "check_weights", "extreme_rows", "find_peeks", "neighbouring_scores",
     "neighbouring_sums",
 ]  # fmt: skip
