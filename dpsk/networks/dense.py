@@ -41,7 +41,7 @@ class Dense(Weighted):
         return sums
 
     def backward(self, slopes: Floats, W: Floats) -> Floats:
-        sums: Floats = slopes @ W[:-1].T
+        sums: Floats = slopes * W[:-1, 0] if self.n_outputs == 1 else slopes @ W[:-1].T
         return sums
 
     def row_gradients(self, signals: Matrix, slopes: Floats) -> RowGradients:
