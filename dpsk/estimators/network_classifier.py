@@ -1,7 +1,9 @@
 """Networks as classifiers: what multilayer perceptrons and convolutional networks share."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 from ..data import Facts, Unknown
@@ -87,7 +89,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         How many steps the fit took.
     ranges_ : ndarray of shape (2, n_features), or None
         Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
-        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
+        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used. A fit to a raw table
+        has an ``encoder_`` instead.
     data_norm_ : float or None
         The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     """
@@ -125,6 +128,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         return ZCDP() if self.solver == "line-search" else GaussianDP()
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
+        if isinstance(self.epsilon, Real) and self.epsilon == math.inf:
+            raise ValueError("epsilon=inf: a network has no exact model. To compare, use a large number, such as 1000")
         Budget.of(self.epsilon, self.delta, currency=GaussianDP())  # or its error
         self._require_together()
         encoding, network_for = self._encoding(), self._network_for()
