@@ -78,7 +78,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     coefs_ : list of ndarray of shape (fan_in, n_outputs)
         The weights, layer by layer. Those of a first layer that is dense are for columns in the units of X, or for the
         features of ``encoder_``. A convolution has a row for each place of its window and channel of its input, and is
-        for inputs as they are fitted.
+        for inputs as they are fitted. Scores computed from these arrays in plain floats differ a little from those of
+        the model, which rounds on the grids of ``network_``.
     intercepts_ : list of ndarray of shape (n_outputs,)
         The biases, layer by layer.
     network_ : TrainedNetwork
@@ -128,7 +129,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         return ZCDP() if self.solver == "line-search" else GaussianDP()
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
-        if isinstance(self.epsilon, Real) and self.epsilon == math.inf:
+        epsilon: Any = self.epsilon
+        if isinstance(epsilon, Real) and epsilon == math.inf:
             raise ValueError("epsilon=inf: a network has no exact model. To compare, use a large number, such as 1000")
         Budget.of(self.epsilon, self.delta, currency=GaussianDP())  # or its error
         self._require_together()

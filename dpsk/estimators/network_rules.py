@@ -96,8 +96,12 @@ def require_sizes(name: str, value: Any, *, fewest: int = 1) -> None:
     """Raise ValueError unless these are sizes of at least so many layers."""
     sizes = [value] if isinstance(value, Integral) else value
     good = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) >= fewest
-    if not good or not all(isinstance(size, Integral) and not isinstance(size, bool) and size >= 1 for size in sizes):
+    if not good or not all(_is_size(size) for size in sizes):
         raise ValueError(f"{name}={value!r} must be a tuple of integers >= 1, one for each layer, such as (32,)")
+
+
+def _is_size(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 1
 
 
 def require_known_values(facts: Facts | Unknown, rate: float) -> None:
