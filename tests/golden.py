@@ -60,6 +60,8 @@ LOSSES: dict[str, tuple[str | None, ...]] = {
     "OutputPerturbationLogisticRegression": (None,),
     "OutputPerturbationSVC": ("huber_hinge", "squared_hinge", "hinge"),
     "DPTabularClassifier": (None,),
+    "DPMLPClassifier": (None,),
+    "DPConvolutionalClassifier": (None,),
 }
 """All estimators, and the values of their parameter ``loss``."""
 
@@ -72,7 +74,12 @@ SHORT: dict[str, dict[str, Any]] = {
     "DPSecondOrderClassifier": {"epsilon": 12.0},
     "OutputPerturbationLogisticRegression": {"alpha": 0.05},
     "OutputPerturbationSVC": {"alpha": 0.05},
-}
+    "DPMLPClassifier": {"hidden_layer_sizes": (4,), "steps": 6},
+    "DPConvolutionalClassifier": {
+        "image_shape": (1, D), "channels": (2,), "kernel_size": 1, "pool_size": 1, "hidden_layer_sizes": (4,),
+        "steps": 6,
+    },
+}  # fmt: skip
 """Parameters that keep fits short."""
 
 COLUMNS: tuple[dict[str, Any], ...] = (
@@ -86,6 +93,10 @@ COLUMNS: tuple[dict[str, Any], ...] = (
 
 RAW = {"DPTabularClassifier": {"columns": {j: Number() for j in range(D)}}}
 """Estimators of raw tables, which have none of the parameters in ``COLUMNS``, and what chunks have to be told."""
+
+
+NETWORKS = ("DPMLPClassifier", "DPConvolutionalClassifier")
+"""Estimators whose layers have biases of their own."""
 
 
 def small(bits: np.random.Philox, n: int, m: int) -> Any:
@@ -210,10 +221,12 @@ def measured(model: Any, X: Any) -> dict[str, Any]:
         "releases": [f"{release.count} {release.label}" for release in model.privacy_spent_.releases],
         "prices": digest(*(release.cost for release in model.privacy_spent_.releases)),
     }
-    if hasattr(model, "coef_"):
+    if hasattr(model, "classes_"):
+        network = hasattr(model, "coefs_")
+        weights, biases = (model.coefs_, model.intercepts_) if network else ([model.coef_], [model.intercept_])
         found |= {
-            "weights": digest(model.coef_, model.intercept_),
-            "first": [*model.coef_.ravel()[:2].tolist(), model.intercept_.tolist()[0]],
+            "weights": digest(*weights, *biases),
+            "first": [*weights[0].ravel()[:2].tolist(), biases[0].tolist()[0]],
             "ranges": None if getattr(model, "ranges_", None) is None else digest(model.ranges_),
             "data_norm": getattr(model, "data_norm_", None),
             "scores": digest(model.decision_function(X[:20])),
@@ -339,6 +352,14 @@ TABULAR = [
     {"columns": {3: Categories([0, 1]), 4: Text(8)}, "delta": 0.0},
     {"delta": 0.0, "epsilon": 20.0, "adjacency": "replace"},
 ]
+NETWORK = [
+    *kinds(activation=["relu", "hard-tanh", "identity"], solver=["sgd", "line-search"], sampling_rate=[0.3, 0.05]),
+    *kinds(learning_rate=[0.1], gradient_clip=[0.3], average=[1.0], initial_seed=[5], alpha=[0.0, 0.1]),
+    *kinds(adjacency=["replace"], epsilon=[0.2, 20.0], delta=[1e-9], class_weight=["balanced"]),
+    {"solver": "line-search", "sampling_rate": 0.3, "standardize": None, "bounds": (-1, 1)},
+    {"sampling": "without-replacement", "sampling_rate": 0.05, "adjacency": "replace"},
+    {"solver": "sgd", "accountant": "pld", "standardize": None, "sampling_rate": 0.3},
+]
 VARIANTS: dict[str, list[dict[str, Any]]] = {
     "DPAGDLogisticRegression": ADAPTIVE,
     "DPAGDSVC": ADAPTIVE[::2],
@@ -352,6 +373,14 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     "OutputPerturbationLogisticRegression": [*OUTPUT, *OTHER_OBJECTIVES, *DRAWS],
     "OutputPerturbationSVC": [*OUTPUT[::2], *OTHER_OBJECTIVES[::2]],
     "DPTabularClassifier": TABULAR,
+    "DPMLPClassifier": [
+        *NETWORK,
+        *kinds(hidden_layer_sizes=[(4, 3), (8,)]),
+        {"columns": {3: Categories([0, 1]), 4: Text(8)}, "sampling_rate": 0.5},
+        {"columns": {3: Categories(), 2: None}, "epsilon": 20.0, "solver": "line-search"},
+        {"columns": "auto", "adjacency": "replace"},
+    ],
+    "DPConvolutionalClassifier": NETWORK[::2],
 }
 
 
@@ -371,7 +400,7 @@ def part(estimator: str) -> list[Case]:
 
 def _cases() -> Iterator[Case]:
     for estimator, losses in LOSSES.items():
-        short = SHORT.get(estimator, {})
+        short, network = SHORT.get(estimator, {}), estimator in NETWORKS
         for base in [short if loss is None else {"loss": loss, **short} for loss in losses]:
             for n_classes, columns in ((2, {"standardize": "private"}), (3, {"standardize": None})):
                 usual = Case(estimator, {**base, **RAW.get(estimator, columns)}, n_classes)
@@ -381,7 +410,7 @@ def _cases() -> Iterator[Case]:
                 yield replace(usual, ledger=True)
             for columns in () if estimator in RAW else COLUMNS:
                 yield Case(estimator, {**base, **columns})
-                yield Case(estimator, {**base, **columns, "fit_intercept": False}, 3)
+                yield Case(estimator, {**base, **columns, **({} if network else {"fit_intercept": False})}, 3)
         yield from (Case(estimator, {**short, **variant}) for variant in VARIANTS[estimator])
     for estimator in ("DPLogisticRegression", "DPLinearSVC"):
         yield Case(estimator, {"epsilon": PRECISE}, ledger=True)

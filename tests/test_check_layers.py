@@ -269,3 +269,17 @@ def test_a_network_whose_layers_are_clipped_one_by_one_is_named(monkeypatch):
     monkeypatch.setattr("dpsk.testing.check_layers.NetworkGradient", LayerByLayer)
     with pytest.raises(AssertionError, match="one unit moved the sum"):
         check_network(*NETWORKS["relu"])
+
+
+@dataclass(frozen=True)
+class CareOfZeros(Dense):
+    """The products of a CSR matrix are rounded."""
+
+    def forward(self, signals, W):
+        sums = super().forward(signals, W)
+        return sums if isinstance(signals, np.ndarray) else sums.astype(np.float32).astype(np.float64)
+
+
+def test_a_layer_that_takes_sparse_signals_must_take_them_as_others():
+    with pytest.raises(AssertionError, match="forward of a CSR matrix differs from that of an array"):
+        check_layer(CareOfZeros((7,), 4))

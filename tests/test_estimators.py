@@ -769,7 +769,8 @@ def test_a_callback_may_stop_the_fit(Estimator, cancer):
     recorder = Recorder(stop_after=2)
     model = Estimator(epsilon=3.0, random_state=0).set_callbacks(recorder).fit(*cancer)
     assert len(recorder.models) == 3  # two iterates, and the end of the fit
-    np.testing.assert_array_equal(weights_of(recorder.models[1]), weights_of(model))
+    # all but the intercept, which a calibration moves
+    np.testing.assert_array_equal(weights_of(recorder.models[1])[:-1], weights_of(model)[:-1])
     assert model.privacy_spent_.epsilon == 3.0
     assert model.privacy_spent_.charged < model.privacy_spent_.limit
 

@@ -4,11 +4,11 @@ import copy
 
 import golden
 import pytest
-from contract import ESTIMATORS
+from contract import PACKAGED
 
 import dpsk
 
-NAMES = [Estimator.__name__ for Estimator in ESTIMATORS]
+NAMES = [Estimator.__name__ for Estimator in PACKAGED]
 RECORD = golden.Record.read()
 
 

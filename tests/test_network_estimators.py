@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from contract import NETWORKS, Untouchable, weights_of
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 from small_networks import SmallConvolutional, SmallPerceptron
@@ -18,7 +19,7 @@ from dpsk import Categories, Chunks, DPConvolutionalClassifier, DPMLPClassifier,
 from dpsk.data import Facts
 from dpsk.estimators import plan_of
 from dpsk.estimators.network_rules import BATCH_ROWS, Schedule
-from dpsk.privacy import RenyiDP
+from dpsk.privacy import RenyiDP, conversions
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:epsilon=.* expect little more than chance:UserWarning"),
@@ -67,13 +68,27 @@ def test_a_convolution_finds_a_line_wherever_it_is():
 
 
 @pytest.mark.parametrize("activation", ["relu", "hard-tanh", "identity"])
-@pytest.mark.parametrize("solver", ["adam", "sgd", "line-search"])
+@pytest.mark.parametrize("solver", ["adam", "sgd", "line-search", "published-line-search"])
 def test_every_activation_and_solver(activation, solver, cancer):
     model = SmallPerceptron(activation=activation, solver=solver, **LARGE).fit(*cancer)
     assert model.score(*cancer) > 0.9
-    label = "gradient and search" if solver == "line-search" else "batch"
+    label = "gradient and search" if "search" in solver else "batch"
     assert model.n_iter_ == 20
     assert sum(release.count for release in model.privacy_spent_.releases if release.label == label) == 20
+
+
+def test_the_published_search_has_the_constants_of_the_paper():
+    """Chen & Lee (2020, 5.6 and 5.7): C_grad = C_obj = 3, alpha .001, beta .8, Gaussian noise."""
+    model = DPMLPClassifier(solver="published-line-search", sampling_rate=1 / 200, steps=100)
+    solver = plan_of(model, Facts(60_000, 784, 10)).solver
+    assert (solver.gradient_clip, solver.loss_clip, solver.sufficient, solver.shrink) == (3.0, 3.0, 1e-3, 0.8)
+    assert (solver.noise, solver.gains, solver.sampling.rate, solver.steps) == ("gaussian", "clipped", 1 / 200, 100)
+    other = plan_of(clone(model).set_params(gradient_clip=1.5), Facts(60_000, 784, 10)).solver
+    assert (other.gradient_clip, other.loss_clip) == (1.5, 3.0)
+    for name in ("average", "learning_rate"):
+        with pytest.raises(ValueError, match=f"{name}=0.5 has no effect with solver='published-line-search'"):
+            model.set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
+        model.set_params(average=0.25)
 
 
 def test_the_initial_weights_have_a_seed_of_their_own(cancer):
@@ -304,13 +319,19 @@ def test_a_fit_of_columns_on_no_scale_is_warned_about(Estimator, iris):
 
 def test_what_is_left_at_none_follows_from_public_facts():
     few, some, many = (plan_of(DPMLPClassifier(), Facts(n, 30, 2)).solver for n in (1_000, 10_000, 1_000_000))
-    assert [plan.sampling.rate for plan in (few, some, many)] == [1.0, 0.15, 0.05]
-    assert few.learning_rate <= some.learning_rate < many.learning_rate == 0.04
+    assert [plan.sampling.rate for plan in (few, some)] == [1.0, 0.15]
+    mu = conversions.gaussian_mu(1.0, 1e-6)
+    assert many.sampling.rate == 30 * mu / 300
+    assert few.learning_rate <= some.learning_rate < many.learning_rate == 3 * 0.2 / np.sqrt(300)
+    wide = plan_of(DPMLPClassifier(), Facts(1_000, 10_000, 2)).solver
+    np.testing.assert_allclose(10 * wide.learning_rate, few.learning_rate)  # the norm of rows is 100, not 10
+    passes = [300 * plan_of(DPMLPClassifier(epsilon=e), Facts(10**6, 30, 2)).solver.sampling.rate for e in (0.1, 9.0)]
+    np.testing.assert_allclose(passes, [3.0, 15.0])
     images = plan_of(DPConvolutionalClassifier(), Facts(1_000_000, 784, 10)).solver
     assert images.learning_rate == 0.2 / np.sqrt(300), "convolutions take short steps however many rows there are"
     plain = [plan_of(DPMLPClassifier(solver="sgd", epsilon=e), Facts(2_000, 30, 2)).solver for e in (0.5, 1.0, 1e6)]
-    assert 0 < plain[0].learning_rate < plain[1].learning_rate < plain[2].learning_rate == 10.0
-    fewer = plan_of(DPMLPClassifier(steps=100), Facts(1_000_000, 30, 2)).solver
+    assert 0 < plain[0].learning_rate < plain[1].learning_rate < plain[2].learning_rate == 8.0
+    fewer = plan_of(DPMLPClassifier(steps=50), Facts(1_000_000, 30, 2)).solver
     assert fewer.sampling.rate == 0.1
     given = DPMLPClassifier(sampling_rate=0.3, steps=7, learning_rate=0.25, gradient_clip=2.0)
     for facts in (Facts(1_000, 30, 2), Facts(100_000, 300, 10)):

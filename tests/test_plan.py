@@ -93,7 +93,7 @@ def test_an_unknown_fact_is_an_error_and_not_a_number(name):
             lambda plan: replace(plan, solver=NoisyDescent),
             "solver .* must be .*Solver, not the class NoisyDescent",
         ),
-        (lambda plan: replace(plan, objective=Logistic()), r"objective of a plan must be .*Linear, not Logistic\(\)"),
+        (lambda plan: replace(plan, objective=Logistic()), r"objective of a plan must be .*Model, not Logistic\(\)"),
         (lambda plan: replace(plan, budget=1.0), "budget of a plan must be .*Budget"),
         (lambda plan: replace(plan, encoding=None), "encoding of a plan must be .*Encoding, not None"),
     ],

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_networks import SmallPerceptron
 
 from dpsk import DPSGDClassifier
 from dpsk.privacy import Budget, BudgetExhausted, GaussianCost, Ledger, PureCost, Sampling, best_order
@@ -148,6 +149,21 @@ def test_the_estimator_uses_the_noise_that_was_planned(cancer, monkeypatch):
     monkeypatch.setattr(additive, "noise_scale", noise_scale)
     model = DPSGDClassifier(2.0, 1e-5, steps=3, accountant="pld", random_state=0).fit(*cancer)
     np.testing.assert_allclose(scales, model.privacy_spent_.currency.noise_multiplier, rtol=1e-15)
+
+
+def test_replaced_rows_need_twice_the_noise_on_all_rows(cancer, monkeypatch):
+    """The plan is the same: noise is a multiple of the sensitivity, and that of replaced rows is twice as large."""
+    from dpsk.mechanisms import additive
+
+    asked, whole = [], additive.noise_scale
+    monkeypatch.setattr(additive, "noise_scale", lambda *of: asked.append(of) or whole(*of))
+    kept = {"accountant": "pld", "sampling_rate": 1.0, "steps": 1, "standardize": None, "bounds": (0, 1)}
+    for adjacency in ("zero-out", "replace"):
+        SmallPerceptron(2.0, 1e-5, adjacency=adjacency, **kept).fit(*cancer)
+    sensitivities, strengths = (set(of) for of in zip(*asked, strict=True))
+    assert len(strengths) == 1
+    assert max(sensitivities) == 2 * min(sensitivities)
+    assert len(sensitivities) == 2
 
 
 @pytest.mark.slow

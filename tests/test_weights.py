@@ -52,6 +52,7 @@ from dpsk.queries import (
     RowNorms,
     Successes,
 )
+from dpsk.queries.network_gradient import MOST_ROWS as MOST_ROWS_OF_NETWORKS
 from dpsk.testing import check_weights
 
 D = 4
@@ -406,7 +407,7 @@ def test_a_map_takes_no_weights_by_which_a_row_counts_more_than_once(how):
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_bits_of_weighted_sums_fit(name):
     """The table of docs/guarantees.md, 15.2: sums of 2^26 units stay below 2^62, with room for noise."""
-    units = 2**24 if name == "network" else 2**26  # more may wrap around (3.8)
+    units = MOST_ROWS_OF_NETWORKS if name == "network" else 2**26
     promised = QUERIES[name][0].sensitivity("zero-out")
     bits = kept_bits(promised)
     assert promised.linf * 2.0**bits * units <= 2.0**62

@@ -3,6 +3,7 @@
 import math
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -22,7 +23,7 @@ from .network_rules import Schedule, require_known_values
 from .plan import Plan, with_parameters_of
 from .probabilities import LossNamed, Probabilities
 
-SOLVERS = ("adam", "sgd", "line-search")
+SOLVERS = ("adam", "sgd", "line-search", "published-line-search")
 
 
 class NetworkClassifier(Probabilities, PrivateClassifier):
@@ -32,12 +33,15 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     ----------
     activation : {"tanh", "relu", "hard-tanh", "identity"}
         What hidden layers do with their sums. "hard-tanh" is x, clipped to [-1, 1].
-    solver : {"adam", "sgd", "line-search"}
+    solver : {"adam", "sgd", "line-search", "published-line-search"}
         "adam" is DP-Adam, "sgd" DP-SGD (Abadi et al. 2016): noisy gradients of random batches. "line-search" is DP-SGD
-        whose steps a private search finds, for a part of the budget (Chen & Lee 2020).
+        whose steps a private search finds, for a part of the budget. "published-line-search" is the search of Chen &
+        Lee (2020, §5.7) with their constants, at a sound price; its ``gradient_clip`` is 3 unless it is given, and it
+        takes no ``average``.
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||weights||^2, without the
-        biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows.
+        biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows. There is no penalty
+        by default, because the noise already keeps weights from following single rows.
     sampling_rate : float or None
         The part of the rows that a batch holds, drawn secretly and anew each time; 1.0 uses all rows. None: public
         facts tell.
@@ -98,7 +102,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
 
     activation: str = choice("tanh", *ACTIVATIONS)
     solver: str = choice("adam", *SOLVERS)
-    alpha: float = number(1e-4)
+    alpha: float = number(0.0)
     sampling_rate: float | None = part(None)
     sampling: str = choice("poisson", *SCHEMES)
     steps: int | None = integer(None)
@@ -110,6 +114,11 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     standardize: str | None = "private"
     data_norm: float | None = None
     initial_seed: int = integer(0, 0)
+
+    @property
+    def _searches(self) -> bool:
+        """Whether a search finds the steps."""
+        return self.solver.endswith("line-search")
 
     @abstractmethod
     def _network_for(self) -> Callable[[int, int], Network]:
@@ -126,7 +135,7 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     def _of_all_rows(self, facts: Facts | Unknown) -> Any:
         """Return the currency of a fit on all rows at a time."""
         del facts
-        return ZCDP() if self.solver == "line-search" else GaussianDP()
+        return ZCDP() if self._searches else GaussianDP()
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
         epsilon: Any = self.epsilon
@@ -155,23 +164,31 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         steps, clipped = chosen.steps, chosen.gradient_clip
         if self.solver == "line-search":
             return LineSearchSGD(sampling, steps, clipped, average=float(self.average))
+        if self.solver == "published-line-search":
+            published = LineSearchSGD.of_paper(sampling, steps)
+            return published if self.gradient_clip is None else replace(published, gradient_clip=clipped)
         return SGD(sampling, steps, self.solver, chosen.learning_rate, clipped, float(self.average), noise)
 
     def _require_together(self) -> None:
         """Raise ValueError for parameters that cannot be combined."""
         if self.sampling_rate is not None:
             sampling_of(self.sampling_rate, self.sampling, self.adjacency)
-        if self.solver == "line-search" and self.learning_rate is not None:
+        if self._searches and self.learning_rate is not None:
             raise ValueError(
-                f"learning_rate={self.learning_rate!r} has no effect with solver='line-search', which finds its steps: "
-                "leave it out, or use solver='sgd' or 'adam'"
+                f"learning_rate={self.learning_rate!r} has no effect with solver={self.solver!r}, which finds its "
+                "steps: leave it out, or use solver='sgd' or 'adam'"
+            )
+        if self.solver == "published-line-search" and self.average != type(self).average:
+            raise ValueError(
+                f"average={self.average!r} has no effect with solver='published-line-search', whose result is the last "
+                "iterate: leave it out, or use solver='line-search'"
             )
         if self.solver == "sgd" and self.learning_rate is not None:
             require_stable_steps("learning_rate", self.learning_rate, self.alpha)
         if self.accountant == "pld":
-            if self.solver == "line-search":
+            if self._searches:
                 raise ValueError(
-                    "accountant='pld' plans equal steps and solver='line-search' takes others: use accountant='rdp', "
-                    "or solver='adam' or 'sgd'"
+                    f"accountant='pld' plans equal steps and solver={self.solver!r} takes others: use "
+                    "accountant='rdp', or solver='adam' or 'sgd'"
                 )
             require_equal_steps(self.sampling, self.standardize)

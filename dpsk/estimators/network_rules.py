@@ -15,12 +15,19 @@ from ..privacy.neighbours import Adjacency
 from ..requirements import listed
 
 STEPS, FEWEST_STEPS = 300, 60  # the second if batches of all rows are long ones
-PASSES = 15.0  # over the rows, if batches are
+FEWEST_PASSES, MOST_PASSES, PASSES = (
+    3.0,
+    15.0,
+    30.0,
+)  # over the rows: the last times mu of the budget, within the others
 BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
 CLIP = 1.0
 MOVED = 0.2  # by how much the noise of all steps together may move a weight
-STRONG, LONGEST = 50.0, 0.04  # what rows outweigh the noise by where steps of Adam begin to grow, and how long they get
-LONGEST_PLAIN = 10.0  # of plain steps, times the clip
+LONGER = (
+    3.0  # how many times as long steps of Adam may be where rows far outweigh the noise in all weights of dense layers
+)
+TYPICAL_NORM = 10.0  # of standardised rows: steps of Adam are shorter where rows are longer
+LONGEST_DENSE, LONGEST_IMAGES = 8.0, 4.0  # plain steps, times the clip
 
 
 @dataclass(frozen=True)
@@ -36,8 +43,8 @@ class Schedule:
     def of(cls, estimator: Any, facts: Facts | Unknown, n_weights: Callable[[], int] | None = None) -> Schedule:
         """Return the parameters of an estimator of networks for data with these facts.
 
-        ``n_weights`` returns the number of weights if longer steps help where the rows far outweigh the noise in all of
-        them. Without it steps do not grow.
+        ``n_weights`` returns the number of weights where all layers are dense: longer steps help there, if rows far
+        outweigh the noise in all weights.
         """
         rate = estimator.sampling_rate
         if rate is None:
@@ -45,11 +52,12 @@ class Schedule:
         steps = _steps(rate, facts) if estimator.steps is None else int(estimator.steps)
         clip = CLIP if estimator.gradient_clip is None else float(estimator.gradient_clip)
         length = estimator.learning_rate
-        if estimator.solver == "line-search":
+        if estimator.solver.endswith("line-search"):
             length = 1.0  # without effect
         elif length is None:
             plain = estimator.solver == "sgd"
-            length = _plain(estimator, facts, steps) / clip if plain else _adam(estimator, facts, steps, n_weights)
+            rule = _plain if plain else _adam
+            length = rule(estimator, facts, steps, n_weights) / (clip if plain else 1.0)
         return cls(float(rate), steps, float(length), clip)
 
 
@@ -58,8 +66,9 @@ def _sampling_rate(estimator: Any, facts: Facts | Unknown) -> float:
     replaced = Adjacency(estimator.adjacency) is Adjacency.REPLACE
     if replaced or estimator.sampling != "poisson" or _found(facts):
         return 1.0
-    passes = PASSES / (STEPS if estimator.steps is None else int(estimator.steps))
-    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, passes)))
+    passes = min(MOST_PASSES, max(FEWEST_PASSES, PASSES * _mu(estimator)))
+    part = passes / (STEPS if estimator.steps is None else int(estimator.steps))
+    return min(1.0, max(BATCH_ROWS / facts.n_rows, min(LARGEST_PART, part)))
 
 
 def _steps(rate: float, facts: Facts | Unknown) -> int:
@@ -72,19 +81,25 @@ def _adam(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callabl
     """Return the length of the steps of Adam."""
     length = MOVED / math.sqrt(steps)
     if n_weights is not None:
-        length *= max(1.0, math.sqrt(_strength(estimator, facts) / math.sqrt(n_weights()) / STRONG))
-    return min(length, LONGEST)
+        length *= min(LONGER, max(1.0, _strength(estimator, facts) / n_weights()))
+    if estimator.standardize is not None:  # then the norm of a row is about the root of the number of columns
+        length *= min(1.0, TYPICAL_NORM / math.sqrt(facts.n_features))
+    return length
 
 
-def _plain(estimator: Any, facts: Facts | Unknown, steps: int) -> float:
+def _plain(estimator: Any, facts: Facts | Unknown, steps: int, n_weights: Callable[[], int] | None) -> float:
     """Return the length of plain steps for a clip of 1."""
-    return min(MOVED * _strength(estimator, facts) / steps, LONGEST_PLAIN)
+    return min(MOVED * _strength(estimator, facts) / steps, LONGEST_IMAGES if n_weights is None else LONGEST_DENSE)
 
 
 def _strength(estimator: Any, facts: Facts | Unknown) -> float:
     """Return how many rows outweigh the noise in one weight, if the whole budget bought one sum of gradients."""
-    mu = conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
-    return mu * facts.n_rows / Adjacency(estimator.adjacency).parts
+    return _mu(estimator) * facts.n_rows / Adjacency(estimator.adjacency).parts
+
+
+def _mu(estimator: Any) -> float:
+    """Return mu of a Gaussian release that takes the whole budget."""
+    return conversions.gaussian_mu(float(estimator.epsilon), float(estimator.delta))
 
 
 def sizes_of(value: Any) -> tuple[int, ...]:

@@ -37,11 +37,11 @@ class Dense(Weighted):
 
     def forward(self, signals: Matrix, W: Floats) -> Floats:
         sums: Floats = signals @ W[:-1]
-        sums += W[-1] * ONE + 0.0  # no sum is -0.0, which products of zeros may be
+        sums += W[-1] * ONE
         return sums
 
     def backward(self, slopes: Floats, W: Floats) -> Floats:
-        sums: Floats = slopes @ W[:-1].T
+        sums: Floats = slopes * W[:-1, 0] if self.n_outputs == 1 else slopes @ W[:-1].T
         return sums
 
     def row_gradients(self, signals: Matrix, slopes: Floats) -> RowGradients:

@@ -113,8 +113,8 @@ def squared_norms(x: Matrix) -> Floats:
 
 
 def _sparse_squared_norms(x: Matrix) -> Floats:
-    n = x.shape[0]
-    sums: Floats = np.bincount(np.repeat(np.arange(n), np.diff(x.indptr)), np.square(x.data), minlength=n)
+    rows = np.repeat(np.arange(x.shape[0]), np.diff(x.indptr))
+    sums = np.asarray(np.bincount(rows, np.square(x.data), minlength=x.shape[0]), dtype=np.float64)
     for i in np.flatnonzero(~(sums < _EXACT)):  # few, if any; with their zeros they are long
         sums[i] = squared_norms(x[i].toarray())[0]
     return sums

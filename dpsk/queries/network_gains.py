@@ -48,13 +48,14 @@ class NetworkLine:
         return np.stack([self.network.joined([W, *later]) for W, later in zip(first, self.later, strict=True)])
 
     def passes(self, signals: Matrix) -> Iterator[Pass]:
-        """Yield what passes over some rows find at one point after the other."""
+        """Yield what passes over some rows find at one point after the other. Each takes the memory of the last."""
         layer = self.network.stages[0].layer
         if isinstance(signals, np.ndarray):
             signals = signals.reshape(len(signals), *layer.inputs)
         start, step = (layer.forward(signals, W) for W in (self.start, self._step))
+        sums = np.empty_like(start)
         for multiple, later in zip(self.multiples, self.later, strict=True):
-            sums = multiple * step
+            np.multiply(multiple, step, out=sums)
             sums += start
             yield self.network.forward(signals, [self.start, *later], sums)
 
@@ -183,25 +184,29 @@ class NetworkGains(Gains):
     def __call__(self, chunk: Chunk) -> Integers:
         sums = np.zeros((2, len(self.lengths)), dtype=np.int64)
         for rows, signals in self._line.network.blocks(chunk):
-            weights = None if chunk.weights is None else chunk.weights[rows]
-            for j, values in enumerate(self._values(signals, chunk.y[rows])):
-                parts = (values,) if weights is None else products(values, weights)
-                sums[: len(parts), j] += [int(part.sum()) for part in parts]
+            values = self._values(signals, chunk.y[rows])
+            parts = (values,) if chunk.weights is None else products(values, chunk.weights[rows])
+            for total, part in zip(sums, parts, strict=False):
+                total += part.sum(axis=0).astype(np.int64)
         return sums[0] if chunk.weights is None else joined(*sums)
 
-    def _values(self, signals: Matrix, y: Labels) -> Iterator[Floats]:
-        """Yield what some rows gain by one step after the other, in multiples of the unit."""
+    def _values(self, signals: Matrix, y: Labels) -> Floats:
+        """Return what each of some rows gains by each step, in multiples of the unit."""
+        losses = np.empty((len(y), len(self.lengths) + 1))
+        for j, seen in enumerate(self._line.passes(signals)):
+            losses[:, j] = self._losses(seen, y)
+            if j == 0 and self.per_unit:
+                factors = self._factors(seen, y)
+        gains = losses[:, :1] - losses[:, 1:]
+        if self.per_unit:
+            gains *= factors[:, None]
+            gains *= 1 / (self.unit * self.lengths)
+        else:
+            gains *= 1 / self.unit
         limit = math.floor(self.clip / self.unit)
-        passes = self._line.passes(signals)
-        start = next(passes)
-        before = self._losses(start, y)
-        factors = self._factors(start, y) if self.per_unit else 1.0
-        for length, there in zip(self.lengths, passes, strict=True):
-            gains = (before - self._losses(there, y)) * factors
-            np.trunc(gains * (1 / (self.unit * (length if self.per_unit else 1.0))), out=gains)
-            np.clip(gains, -limit, limit, out=gains)
-            gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
-            yield gains
+        np.clip(np.trunc(gains, out=gains), -limit, limit, out=gains)
+        gains[np.isnan(gains)] = 0  # whatever a loss returns, the bound holds
+        return gains
 
     def _losses(self, seen: Pass, y: Labels) -> Floats:
         losses = _losses(seen, y, self.loss)

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..data import ArrayRows, RowMap
 from ..data.weights import ONE as WHOLE
@@ -65,6 +66,8 @@ def _check_weighted(layer: Weighted, n_rows: int, rng: np.random.Generator) -> N
         _check_company(f"{name}.forward", partial(layer.forward, W=W), signals)
         _check_company(f"{name}.backward", partial(layer.backward, W=W), slopes)
     _check_gradients(layer, signals, slopes, rng)
+    for _, given in _weights(layer, rng) if layer.takes_sparse else ():
+        _check_sparse(layer, layer.on_grid(given), signals, slopes, rng)
 
 
 def _weights(layer: Weighted, rng: np.random.Generator) -> Iterator[tuple[str, Array]]:
@@ -264,6 +267,25 @@ def _check_totals(
         (parts[0] * WHOLE + parts[1] == expected).all() and ((parts[1] >= 0) & (parts[1] < WHOLE)).all(),
         f"{name}: total does not count rows by their weights, in parts as data.weights.joined",
     )
+
+
+def _check_sparse(layer: Weighted, W: Array, signals: Array, slopes: Array, rng: np.random.Generator) -> None:
+    """Check that signals in a CSR matrix, of which some entries are zeros, give the bits of an array."""
+    signals = np.where(rng.random(signals.shape) < 0.5, 0.0, signals)
+    sparse, n = sp.csr_matrix(signals), len(signals)
+    sparse.data[::7] = 0
+    signals = sparse.toarray()
+    dense, found = layer.row_gradients(signals, slopes), layer.row_gradients(sparse, slopes)
+    factors = np.minimum(1.0, 1 / np.sqrt(np.maximum(dense.squared_norms, 2.0**-80)))
+    steps = rng.integers(0, WHOLE + 1, n).astype(np.float64)
+    unit = 2.0**-22 * SIGNAL_STEP
+    for part, one, other in (
+        ("forward", layer.forward(signals, W), layer.forward(sparse, W)),
+        ("squared_norms", dense.squared_norms, found.squared_norms),
+        ("total", dense.total(factors, unit, None), found.total(factors, unit, None)),
+        ("total with weights", dense.total(factors, unit, steps), found.total(factors, unit, steps)),
+    ):
+        require(np.array_equal(one, other), f"{layer!r}: {part} of a CSR matrix differs from that of an array")
 
 
 def _check_unweighted(layer: Unweighted, n_rows: int, rng: np.random.Generator) -> None:
