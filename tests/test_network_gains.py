@@ -124,6 +124,41 @@ def test_the_part_of_a_row_does_not_depend_on_its_company(loss, kind):
         assert np.array_equal(whole[0], total(ArrayRows(X, y, how), pickle.loads(pickle.dumps(query))))
 
 
+@pytest.mark.parametrize("kind", ["per unit", "clipped", "losses"])
+@pytest.mark.parametrize("loss", [Logistic(), Softmax(3)], ids=repr)
+def test_rows_with_few_entries_give_the_same_bits_in_every_storage(loss, kind, tmp_path):
+    """Rows of zeros, huge entries, and rows whose squared norms are beyond 2^53 among them."""
+    rng, n, d = np.random.default_rng(6), 300, 800
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-7, 3, (n, 1)) * (rng.random((n, d)) < 0.02)
+    X[0], X[1, ::90], X[2:4] = 0, -1e300, rng.normal(size=(2, d)) * 1e3
+    y = random_labels(loss.n_classes, n, rng)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")  # stays dense
+    for hidden, activation in (((), "relu"), ((9, 7), "tanh")):
+        query = queries(loss, hidden=hidden, activation=activation, clip=50.0, n_inputs=d)[kind]
+        total_of_dense = total(ArrayRows(mapped, y, RowMap(loss.n_classes, fit_intercept=False)), query)
+        assert total_of_dense.any()
+        for rows in stored_in_every_way(X, y, loss.n_classes):
+            assert all(part.load().sparse for part in rows._parts())
+            assert np.array_equal(total(rows, query), total_of_dense)
+
+
+@pytest.mark.parametrize("network", ["dense", "images"])
+def test_gains_are_clipped_with_the_gradients_at_their_start(network):
+    """Those of the gradient's query, bit for bit: the pass at the start of the line is that at the weights."""
+    loss, rng = Softmax(3), np.random.default_rng(10)
+    made = network_for(loss, n_inputs=36) if network == "dense" else of_images(loss)
+    w, X, y = made.start(0), rng.normal(size=(50, 36)), rng.integers(3, size=50)
+    query = NetworkGains(made, loss, w, rng.normal(size=w.shape), STEPS, clip=0.1)
+    (chunk,) = (part.load() for part in ArrayRows(X, y, RowMap(3))._parts())
+    ((_, signals),) = made.blocks(chunk)
+    squared = sum(part.squared_norms for part in made.row_gradients(signals, y, made.on_grid(w), loss))
+    start = next(query._line.passes(signals))
+    assert np.array_equal(start.scores, made.scores(signals, made.on_grid(w)))
+    assert np.array_equal(query._factors(start, y), 0.1 / np.maximum(np.sqrt(squared), 0.1))
+    assert (squared > 0.01).any()
+
+
 # ------------------------------------------------------------------------------------------------ right numbers
 
 

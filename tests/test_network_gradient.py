@@ -21,6 +21,7 @@ from dpsk.mechanisms.randomness import SeededBits
 from dpsk.networks import Network, network
 from dpsk.networks.dense import _DenseGradients
 from dpsk.networks.signals import ONE as ONE_SIGNAL
+from dpsk.networks.signals import squared_norms
 from dpsk.privacy import Budget, GaussianDP
 from dpsk.privacy.ledger import Ledger
 from dpsk.queries import NetworkGradient
@@ -139,6 +140,32 @@ def test_every_storage_gives_the_same_bits(name, columns, table, tmp_path):
         first, *others = (rows.total(query) for rows in found)
         assert first.any()
         assert all(np.array_equal(total, first) for total in others)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@EACH_ACTIVATION
+def test_rows_with_few_entries_give_the_same_bits_in_every_storage(name, weighted, tmp_path):
+    """Rows of zeros, huge entries, and rows whose squared norms are beyond 2^53 among them."""
+    rng, n, d = np.random.default_rng(7), 400, 800
+    X = rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-7, 3, (n, 1)) * (rng.random((n, d)) < 0.02)
+    X[0], X[1, ::90], X[2:4] = 0, -1e300, rng.normal(size=(2, d)) * 1e3
+    y, steps = rng.integers(3, size=n), rng.integers(0, ONE + 1, n).astype(np.int32)
+    query, how = query_of(Softmax(3), d, (8, 7), name, clip=0.7), RowMap(3)
+    weights = Weights(steps) if weighted else None
+    np.save(tmp_path / "X.npy", X)
+    mapped = ArrayRows(np.load(tmp_path / "X.npy", mmap_mode="r"), y, how, weights)  # stays dense
+    forms = [X, np.asfortranarray(X), sp.csr_matrix(X), sp.csc_matrix(X)]
+    found = [mapped, *(ArrayRows(form, y, how, weights) for form in forms)]
+    found += [ArrayRows(forms[2], y, how, weights, chunk_rows=77), found[3].subset(rng.permutation(n))]
+    totals = [rows.total(query).astype(object) for rows in found]
+    total, *others = (high * ONE + low for high, low in totals) if weighted else totals
+    assert total.any()
+    assert all(np.array_equal(other, total) for other in others)
+    for rows, sparse in ((mapped, False), (found[3], True)):
+        (chunk, *_) = (part.load() for part in rows._parts())
+        signals = next(query.network.blocks(chunk))[1]
+        assert sp.issparse(signals) is sparse
+        assert (squared_norms(signals)[2:4] > 2**53).all()
 
 
 @EACH_ACTIVATION

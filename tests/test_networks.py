@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dpsk.data import ArrayRows, Columns, RowMap
 from dpsk.losses import Softmax
-from dpsk.networks import ACTIVATIONS, Dense, Network, signals
+from dpsk.networks import ACTIVATIONS, Convolution, Dense, Network, signals
 from dpsk.networks.activations import Activation
 from dpsk.networks.signals import (
     ONE,
@@ -143,11 +143,25 @@ def test_squared_norms_are_the_same_in_any_company(width):
         assert max(exact) > 2**53 > min(exact)
     wide = np.zeros((26, 2 * width))
     wide[::2, ::2] = x
-    for other in (np.asfortranarray(x), wide[::2, ::2], np.ascontiguousarray(x[::-1])[::-1]):
+    for other in (np.asfortranarray(x), wide[::2, ::2], np.ascontiguousarray(x[::-1])[::-1], sp.csr_matrix(x)):
         assert np.array_equal(squared_norms(other), together)
     for i in range(13):
         assert squared_norms(x[i : i + 1])[0] == together[i]
-    assert squared_norms(np.zeros((0, 2, width))).shape == (0,)
+    for empty in (np.zeros((0, 2, width)), sp.csr_matrix((0, width))):
+        assert squared_norms(empty).shape == (0,)
+
+
+def test_squared_norms_of_sparse_rows_are_those_of_dense_ones():
+    """Rows without entries, with entries that are 0, and above 2^53 with zeros between the others."""
+    rng = np.random.default_rng(4)
+    x = np.rint(rng.uniform(0.9 * REACH, REACH, (9, 5000))) * (rng.random((9, 5000)) < 0.3)
+    x[::2, 400:] = 0
+    x[[2, 8]] = 0
+    sparse = sp.csr_matrix(x)
+    sparse.data[::50] = 0
+    assert np.array_equal(squared_norms(sparse), squared_norms(sparse.toarray()))
+    assert (squared_norms(sparse)[1::2] > 2**53).all()
+    assert (squared_norms(sparse)[2::6] == 0).all()
 
 
 # ------------------------------------------------------------------------------------------------- activations
@@ -302,8 +316,56 @@ def test_signals_are_columns_of_the_data(store, fit_intercept):
         next(of_five)
 
 
+def test_rows_with_few_entries_stay_sparse():
+    """The first layer takes them as they are, unless it is a convolution or something is subtracted from columns."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(300, 100)) * 10.0 ** rng.uniform(-7, 4, (300, 1)) * (rng.random((300, 100)) < 0.1)
+    X[0], y = -0.0, np.ones(300)
+    dense, images = Network.dense(100, [3], 1), Network((Convolution((10, 10, 1), 2, 3), Dense((128,), 1)))
+
+    def blocks(network, X, **how):
+        (chunk,) = (part.load() for part in ArrayRows(X, y, RowMap(**how))._parts())
+        assert chunk.sparse
+        found = [signals for _, signals in network.blocks(chunk)]
+        expected = signals_of(chunk.dense(slice(None))[:, :100], chunk.scale)
+        assert np.array_equal(
+            np.concatenate([part.toarray() if sp.issparse(part) else part for part in found]), expected
+        )
+        assert np.array_equal(
+            network.scores(chunk, w := network.on_grid(network.start(0))), network.scores(expected, w)
+        )
+        return {sp.issparse(part) for part in found}
+
+    for fit_intercept in (False, True):
+        assert blocks(dense, sp.csr_matrix(X), fit_intercept=fit_intercept) == {True}
+    assert blocks(dense, sp.csr_matrix(X), columns=Columns.within(-4.0, 4.0, 100)) == {True}
+    assert blocks(
+        dense, sp.csr_matrix(X), columns=Columns.within(-4.0, 4.0, 100).standardised(np.ones(100), y[:100])
+    ) == {False}
+    assert blocks(dense, sp.csr_matrix(X + (rng.random(X.shape) < 0.1))) == {False}
+    assert blocks(images, sp.csr_matrix(X)) == {False}
+
+
+@pytest.mark.parametrize("n_outputs", [1, 6])
+def test_products_of_sparse_signals_are_those_of_dense_ones(n_outputs):
+    rng, layer = np.random.default_rng(9), Dense((40,), n_outputs)
+    x = np.rint(rng.uniform(-REACH, REACH, (20, 40))) * (rng.random((20, 40)) < 0.1)
+    x[0] = 0
+    W, sparse = layer.on_grid(rng.normal(size=(41, n_outputs))), sp.csr_matrix(x)
+    assert layer.forward(sparse, W).tobytes() == layer.forward(x, W).tobytes()
+    slopes = np.rint(rng.uniform(-SLOPE_REACH, SLOPE_REACH, (20, n_outputs)))
+    ours, theirs = layer.row_gradients(sparse, slopes), layer.row_gradients(x, slopes)
+    assert np.array_equal(ours.squared_norms, theirs.squared_norms)
+    factors = rng.random(20)
+    for weights in (None, rng.integers(0, 2**20, 20) * 1.0):
+        total = ours.total(factors, 2.0**-30, weights)
+        assert total.any()
+        assert np.array_equal(total, theirs.total(factors, 2.0**-30, weights))
+
+
 def test_blocks_are_small_where_layers_are_wide():
-    assert 128 < Network.dense(10, [10], 1).block_rows <= signals.MOST_BLOCK_ROWS == 512
+    assert Network.dense(10, [10], 1).block_rows == signals.MOST_BLOCK_ROWS == 512
+    assert Network.dense(108, [100], 1).block_rows == 256
     assert Network.dense(784, [1000], 10).block_rows == 128
     assert Network.dense(10**6, [10], 10).block_rows == 8
 

@@ -137,8 +137,8 @@ class Watched:
     def scores(self, X: np.ndarray, w: np.ndarray) -> np.ndarray:
         network = self.objective.network
         size, rounded = network.block_rows, network.on_grid(w)
-        blocks = (signals_of(X[a : a + size]) for a in range(0, len(X), size))
-        return np.concatenate([network.scores(block, rounded) for block in blocks])
+        blocks = (X[a : a + size] for a in range(0, len(X), size))
+        return np.concatenate([network.scores(signals_of(rows, np.ones(len(rows))), rounded) for rows in blocks])
 
 
 @lru_cache(maxsize=1)
@@ -342,8 +342,10 @@ def draw() -> None:
         other = bottom.twinx()
         line(other, panel, SEARCHED, "epsilon", color="C4", label="epsilon of the private methods", ls="--")
         top.set(title=f"{panel[1]} on {images.DATASETS[panel[0]]}", ylim=(50, 100))
-        middle.set(yscale="log")
-        bottom.set(xlabel="iterations", ylim=(0, None))
+        middle.set(yscale="log", ylim=(0.3, 7))
+        pictures.ticks(middle, y=(0.5, 1, 2, 5))
+        middle.minorticks_off()
+        bottom.set(xlabel="iterations", ylim=(0, 1.05 * LONGEST))
         other.set(ylim=(0, None))
         if not column:
             top.set_ylabel("accuracy, %")

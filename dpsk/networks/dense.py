@@ -37,7 +37,7 @@ class Dense(Weighted):
 
     def forward(self, signals: Matrix, W: Floats) -> Floats:
         sums: Floats = signals @ W[:-1]
-        sums += W[-1] * ONE + 0.0  # no sum is -0.0, which products of zeros may be
+        sums += W[-1] * ONE
         return sums
 
     def backward(self, slopes: Floats, W: Floats) -> Floats:
