@@ -30,6 +30,7 @@ from .signals import (
 )
 
 _BLOCK_ENTRIES = 2**17  # of the widest layer: what is made of a block of rows stays in cache
+_FEWEST, _FEWEST_DENSE = 8, 64  # each block passes over all weights, and dense layers have many
 _BLOCK_ROWS = 256  # more are not faster, and memory of large arrays is given back after each pass: twice the time
 _SMALL = 2**14  # numbers whose memory is not given back: so many at least, and calls of NumPy are few
 _DENSE_IS_FASTER = 8  # per entry, by 5 to 8 times: sparse products are made where fewer than one in 8 is not zero
@@ -130,7 +131,7 @@ class Network:
     @property
     def block_rows(self) -> int:
         """How many rows are worked on at a time."""
-        return _rows_of(max(layer.width for layer in self.layers))
+        return self._rows_of(max(layer.width for layer in self.layers))
 
     def split(self, w: Any) -> list[Any]:
         """Return the matrix of each weighted layer, a view of the flat array."""
@@ -171,7 +172,7 @@ class Network:
             raise ValueError(f"this network takes rows of {self.n_inputs} columns, but these have {d}")
         sparse, size = self._sparse(chunk), self.block_rows
         if sparse:  # the inputs take little room
-            size = _rows_of(max(math.prod(layer.outputs) for layer in self.layers))
+            size = self._rows_of(max(math.prod(layer.outputs) for layer in self.layers))
         for a in range(0, n, size):
             rows = slice(a, min(a + size, n))
             if sparse:
@@ -254,8 +255,8 @@ class Network:
     def _activation(self) -> Activation:
         return ACTIVATIONS[self.activation]
 
-
-def _rows_of(width: int) -> int:
-    """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
-    rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
-    return max(8, min(MOST_BLOCK_ROWS, rows // 8 * 8))
+    def _rows_of(self, width: int) -> int:
+        """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
+        rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
+        fewest = _FEWEST_DENSE if all(isinstance(layer, Dense) for layer in self.layers) else _FEWEST
+        return max(fewest, min(MOST_BLOCK_ROWS, rows // 8 * 8))
