@@ -31,6 +31,7 @@ from .signals import (
 
 _BLOCK_ENTRIES = 2**17  # of the widest layer: what is made of a block of rows stays in cache
 _FEWEST, _FEWEST_DENSE = 8, 64  # each block passes over all weights, and dense layers have many
+_LARGEST_BLOCK = 2**22  # entries of the widest layer: memory is bounded by it, for up to 2^19 columns
 _BLOCK_ROWS = 256  # more are not faster, and memory of large arrays is given back after each pass: twice the time
 _SMALL = 2**14  # numbers whose memory is not given back: so many at least, and calls of NumPy are few
 _DENSE_IS_FASTER = 8  # per entry, by 5 to 8 times: sparse products are made where fewer than one in 8 is not zero
@@ -258,5 +259,6 @@ class Network:
     def _rows_of(self, width: int) -> int:
         """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
         rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
-        fewest = _FEWEST_DENSE if all(isinstance(layer, Dense) for layer in self.layers) else _FEWEST
-        return max(fewest, min(MOST_BLOCK_ROWS, rows // 8 * 8))
+        if all(isinstance(layer, Dense) for layer in self.layers):
+            rows = max(rows, min(_FEWEST_DENSE, _LARGEST_BLOCK // width))
+        return max(_FEWEST, min(MOST_BLOCK_ROWS, rows // 8 * 8))
