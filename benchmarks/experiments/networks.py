@@ -47,8 +47,9 @@ LINEAR = "linear, the default"
 
 
 def image_model(model: str, epsilon: float, seed: int) -> Any:
-    """Return what a user writes who knows that pixels lie in [0, 1]."""
+    """Return what a user writes who knows that pixels lie in [0, 1], and need no standardisation."""
     about: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "bounds": (0, 1), "random_state": seed}
+    about["standardize"] = None
     return DPMLPClassifier(**about) if model == MLP else DPConvolutionalClassifier(image_shape=SHAPE, **about)
 
 
