@@ -38,8 +38,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         takes no ``average``.
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||weights||^2, without the
-        biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows. The noise already
-        keeps weights from following single rows, so there is no penalty by default.
+        biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows. The noise keeps
+        weights from following single rows, so there is no penalty by default.
     sampling_rate : float or None
         The part of the rows that a batch holds, drawn secretly and anew each time; 1.0 uses all rows. None: public
         facts tell.

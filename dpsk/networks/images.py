@@ -20,7 +20,7 @@ from .pooling import MaxPooling
 def require_shape(name: str, value: Any) -> None:
     """Raise ValueError unless this is the shape of an image."""
     if not isinstance(value, Sequence) or isinstance(value, str) or len(value) not in (2, 3):
-        raise ValueError(f"{name}={value!r} must be (height, width) or (height, width, channels): (28, 28)")
+        raise ValueError(f"{name}={value!r} must be (height, width) or (height, width, channels), such as (28, 28)")
     for number in value:
         require_number(f"a number in {name}={value!r}", number, 1, kind=Integral)
 

@@ -16,6 +16,7 @@ from ..networks import Network
 from ..networks.network import Pass
 from ..privacy.neighbours import Adjacency
 from .at_points import AtPoints, Gains
+from .network_gradient import require_outputs
 
 _GAIN_BITS = 20  # gains are multiples of 2^-20 of the clip, clipped losses of 2^-14: as those of linear models
 _LOSS_BITS = 14
@@ -66,12 +67,6 @@ def _losses(seen: Pass, y: Labels, loss: Loss) -> Floats:
     if losses.shape != y.shape:
         raise TypeError(f"{loss!r} must return one value per row")
     return losses
-
-
-def require_outputs(network: Network, loss: Loss) -> None:
-    """Raise ValueError unless the network has as many outputs as the loss takes scores."""
-    if network.n_outputs != (loss.n_classes or 1):
-        raise ValueError(f"{loss!r} needs {loss.n_classes or 1} outputs; this network has {network.n_outputs}")
 
 
 def _clipped(losses: Floats, clip: float) -> Floats:
