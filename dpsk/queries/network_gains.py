@@ -49,7 +49,7 @@ class NetworkLine:
         return np.stack([self.network.joined([W, *later]) for W, later in zip(first, self.later, strict=True)])
 
     def passes(self, signals: Matrix) -> Iterator[Pass]:
-        """Yield what passes over some rows find at one point after the other. Each takes the memory of the last."""
+        """Yield what passes over some rows find at one point after the other, in the same memory each time."""
         layer = self.network.stages[0].layer
         if isinstance(signals, np.ndarray):
             signals = signals.reshape(len(signals), *layer.inputs)
@@ -128,7 +128,7 @@ class NetworkGains(Gains):
 
     ``per_unit=True``: what each row gains is divided by the length of the step, multiplied by the factor that clips the
     row's gradient at ``w``, and clipped to [-clip, clip]. So a short step gains what the sum of clipped gradients says,
-    and the search looks at what descent descends on. Without the factor, rows with long gradients that are clipped
+    and the search judges the direction that descent takes. Without the factor, rows whose long gradients are clipped
     would decide. One noise fits all steps, and relative to the gain it shrinks with the step.
 
     ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].
