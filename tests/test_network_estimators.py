@@ -230,8 +230,41 @@ def test_values_that_have_to_be_found_need_batches_of_all_rows(people):
     assert model.privacy_spent_.rho is None
     with pytest.raises(ValueError, match="standardize=None cannot be combined with columns"):
         DPMLPClassifier(columns="auto", standardize=None).fit(Untouchable(), Untouchable())
-    with pytest.raises(ValueError, match=r"bounds=\(0, 1\) has no effect"):
+    with pytest.raises(
+        ValueError, match=r"bounds=\(0, 1\) has no effect in DPMLPClassifier: columns says where the num"
+    ):
         DPMLPClassifier(columns="auto", bounds=(0, 1)).fit(*people)
+
+
+# ------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("sizes", [(), 0, True, "100", 8.0, None, (1.5,), (8, 0), (-3,), (8, "8"), (True,), [[8]], {8}])
+@pytest.mark.parametrize("name", ["hidden_layer_sizes", "channels"])
+def test_sizes_of_layers_that_are_none_are_refused_in_one_sentence(name, sizes):
+    model = DPMLPClassifier() if name == "hidden_layer_sizes" else DPConvolutionalClassifier()
+    words = rf"{name}={sizes!r} must be a tuple of integers >= 1, one for each layer, such as (32,)"
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        model.set_params(**{name: sizes}).fit(Untouchable(), Untouchable())
+
+
+@each_network
+def test_no_exact_model_is_promised(Estimator):
+    with pytest.raises(ValueError, match=r"epsilon=inf: a network has no exact model.*such as 1000"):
+        Estimator(epsilon=np.inf).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("name", ["validation_fraction", "n_iter_no_change", "shuffle", "momentum", "early_stopping"])
+def test_what_scikit_learn_takes_besides_is_refused_with_a_reason(name):
+    with pytest.raises(TypeError, match=f"DPMLPClassifier: {name} is not supported[:.] "):
+        DPMLPClassifier(**{name: 1})
+    with pytest.raises(ValueError, match=f"{name} is not supported[:.] "):
+        DPMLPClassifier().set_params(**{name: 1})
+
+
+def test_a_raw_table_without_columns_is_refused_with_the_word_that_takes_it(people):
+    with pytest.raises(ValueError, match=r"no numbers: 'job' .* DPMLPClassifier\(columns='auto'\)"):
+        DPMLPClassifier().fit(*people)
 
 
 # -------------------------------------------------------------------------------------------------------- images
