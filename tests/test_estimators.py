@@ -219,7 +219,7 @@ PUBLIC = {
 
 
 OF_NETWORKS = PUBLIC - {"coef_", "intercept_", "waves_"} | {
-    "coefs_", "intercepts_", "network_", "n_layers_", "n_iter_",
+    "coefs_", "intercepts_", "network_", "n_layers_", "n_iter_", "solver_",
 }  # fmt: skip
 
 

@@ -90,6 +90,14 @@ def test_the_published_search_has_the_constants_of_the_paper():
             clone(model).set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
 
 
+def test_what_was_chosen_is_shown(cancer):
+    shown = DPMLPClassifier().fit(*cancer).solver_
+    assert shown == plan_of(DPMLPClassifier(), Facts(*cancer[0].shape, 2)).solver
+    assert (shown.sampling.rate, shown.steps, shown.gradient_clip) == (1.0, 300, 1.0)
+    with pytest.raises(ValueError, match="weights of a network must stay finite.*learning_rate"):
+        DPMLPClassifier(learning_rate=1e300, random_state=0).fit(*cancer)
+
+
 def test_the_initial_weights_have_a_seed_of_their_own(cancer):
     def fitted(**options):
         return SmallPerceptron(steps=1, learning_rate=1e-9, bounds=(0, 1), standardize=None, **options).fit(*cancer)
@@ -285,6 +293,12 @@ def test_images_that_are_too_small_are_refused_before_anything_is_touched_or_pai
             DPConvolutionalClassifier(**dict(options)).fit(X, y)
     with pytest.raises(ValueError, match=r"X has 63 columns, which are no square image.* give image_shape="):
         DPConvolutionalClassifier().fit(X[:, :63], y)
+    for shape in ((3, 32, 32), (1, 28, 28)):
+        with pytest.raises(ValueError, match=rf"looks like channels first.*{shape[1]}, {shape[1]}, {shape[0]}\)"):
+            DPConvolutionalClassifier(image_shape=shape).fit(Untouchable(), Untouchable())
+    for shape in ((8.0, 8), (8,), "88", (0, 8)):
+        with pytest.raises(ValueError, match=r"image_shape=.* must be \(height, width\) or .*integers >= 1"):
+            DPConvolutionalClassifier(image_shape=shape).fit(Untouchable(), Untouchable())
     with pytest.raises(ValueError, match=r"dim 3.*X\.reshape\(len\(X\), -1\)"):
         DPConvolutionalClassifier().fit(X.reshape(-1, 8, 8), y)
 

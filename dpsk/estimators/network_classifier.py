@@ -92,6 +92,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         The number of layers, with those of the inputs and of the scores.
     n_iter_ : int
         How many steps the fit took.
+    solver_ : SGD or LineSearchSGD
+        The algorithm with all of its numbers, also those that public facts chose.
     ranges_ : ndarray of shape (2, n_features), or None
         Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
         in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used. A fit to a raw table

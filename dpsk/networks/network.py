@@ -32,6 +32,7 @@ from .signals import (
 # How many rows are worked on at a time. Arrays of a block should stay in cache. The memory of large arrays is given
 # back to the system after each use, which doubles the time. That of small ones is kept: more rows mean fewer calls.
 _BLOCK_ENTRIES = 2**17  # numbers of the widest layer
+_FEWEST, _FEWEST_DENSE = 8, 64  # rows: each block passes over all weights, and dense layers have many
 _BLOCK_ROWS = 256
 _SMALL = 2**14  # numbers of a small array: blocks may have more rows if they stay as small as this
 _DENSE_IS_FASTER = 8  # 5 to 8 times for each entry: sparse products are made if fewer than one entry in 8 is not zero
@@ -123,7 +124,7 @@ class Network:
     @property
     def block_rows(self) -> int:
         """How many rows are worked on at a time."""
-        return _rows_of(max(layer.width for layer in self.layers))
+        return self._rows_of(max(layer.width for layer in self.layers))
 
     def split(self, w: Any) -> list[Any]:
         """Return the matrix of each weighted layer, a view of the flat array."""
@@ -164,7 +165,7 @@ class Network:
             raise ValueError(f"this network takes rows of {self.n_inputs} columns, but these have {d}")
         sparse, size = self._sparse(chunk), self.block_rows
         if sparse:  # the inputs take little room
-            size = _rows_of(max(math.prod(layer.outputs) for layer in self.layers))
+            size = self._rows_of(max(math.prod(layer.outputs) for layer in self.layers))
         for a in range(0, n, size):
             rows = slice(a, min(a + size, n))
             if sparse:
@@ -247,8 +248,8 @@ class Network:
     def _activation(self) -> Activation:
         return ACTIVATIONS[self.activation]
 
-
-def _rows_of(width: int) -> int:
-    """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
-    rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
-    return max(8, min(MOST_BLOCK_ROWS, rows // 8 * 8))
+    def _rows_of(self, width: int) -> int:
+        """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
+        rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
+        fewest = _FEWEST_DENSE if all(isinstance(layer, Dense) for layer in self.layers) else _FEWEST
+        return max(fewest, min(MOST_BLOCK_ROWS, rows // 8 * 8))
