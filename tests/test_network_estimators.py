@@ -94,7 +94,7 @@ def test_what_was_chosen_is_shown(cancer):
     shown = DPMLPClassifier().fit(*cancer).solver_
     assert shown == plan_of(DPMLPClassifier(), Facts(*cancer[0].shape, 2)).solver
     assert (shown.sampling.rate, shown.steps, shown.gradient_clip) == (1.0, 300, 1.0)
-    with pytest.raises(ValueError, match="weights of a network must stay finite.*learning_rate"):
+    with pytest.raises(ValueError, match=r"weights of a network must stay finite.*learning_rate"):
         DPMLPClassifier(learning_rate=1e300, random_state=0).fit(*cancer)
 
 

@@ -365,6 +365,7 @@ def test_blocks_are_small_where_layers_are_wide():
     assert Network.dense(10, [10], 1).block_rows == signals.MOST_BLOCK_ROWS == 512
     assert Network.dense(108, [100], 1).block_rows == 256
     assert Network.dense(784, [1000], 10).block_rows == 128
+    assert Network.dense(10_000, [100], 1).block_rows == 64
     assert Network.dense(10**6, [10], 10).block_rows == 8
 
 

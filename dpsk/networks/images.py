@@ -19,7 +19,7 @@ from .pooling import MaxPooling
 def require_shape(name: str, value: Any) -> None:
     """Raise ValueError unless this is the shape of an image."""
     shape = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-    whole = all(isinstance(number, Integral) and not isinstance(number, bool) and number >= 1 for number in shape)
+    whole = all(not isinstance(number, bool) and isinstance(number, Integral) and int(number) >= 1 for number in shape)
     if len(shape) not in (2, 3) or not whole:
         raise ValueError(
             f"{name}={value!r} must be (height, width) or (height, width, channels), integers >= 1, such as (28, 28)"

@@ -33,6 +33,7 @@ from .signals import (
 # back to the system after each use, which doubles the time. That of small ones is kept: more rows mean fewer calls.
 _BLOCK_ENTRIES = 2**17  # numbers of the widest layer
 _FEWEST, _FEWEST_DENSE = 8, 64  # rows: each block passes over all weights, and dense layers have many
+_LARGEST_BLOCK = 2**22  # numbers of the widest layer: memory is bounded by it, for up to 2^19 columns
 _BLOCK_ROWS = 256
 _SMALL = 2**14  # numbers of a small array: blocks may have more rows if they stay as small as this
 _DENSE_IS_FASTER = 8  # 5 to 8 times for each entry: sparse products are made if fewer than one entry in 8 is not zero
@@ -251,5 +252,6 @@ class Network:
     def _rows_of(self, width: int) -> int:
         """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
         rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
-        fewest = _FEWEST_DENSE if all(isinstance(layer, Dense) for layer in self.layers) else _FEWEST
-        return max(fewest, min(MOST_BLOCK_ROWS, rows // 8 * 8))
+        if all(isinstance(layer, Dense) for layer in self.layers):
+            rows = max(rows, min(_FEWEST_DENSE, _LARGEST_BLOCK // width))
+        return max(_FEWEST, min(MOST_BLOCK_ROWS, rows // 8 * 8))
