@@ -87,8 +87,7 @@ def test_the_published_search_has_the_constants_of_the_paper():
     assert (other.gradient_clip, other.loss_clip) == (1.5, 3.0)
     for name in ("average", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name}=0.5 has no effect with solver='published-line-search'"):
-            model.set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
-        model.set_params(average=0.25)
+            clone(model).set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
 
 
 def test_what_was_chosen_is_shown(cancer):
@@ -365,7 +364,7 @@ def test_all_rows_are_accounted_exactly_and_batches_at_one_order(Estimator, iris
     assert isinstance(batches.currency, RenyiDP)
 
 
-def test_losses_distributions_account_for_equal_steps(iris):
+def test_privacy_loss_distributions_account_for_equal_steps(iris):
     pytest.importorskip("dp_accounting")
     model = SmallPerceptron(accountant="pld", sampling_rate=0.1, standardize=None, bounds=(0, 1)).fit(*iris)
     assert model.privacy_spent_.charged == model.privacy_spent_.limit == 20

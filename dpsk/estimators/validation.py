@@ -61,7 +61,7 @@ def without_values(name: str, message: str) -> str:
             "argument must be a string or a real number"
         )
     if message.startswith("Found array with dim"):
-        return f"{name}: {message} A row holds all pixels of an image: X.reshape(len(X), -1)"
+        return f"{name}: {message} Of images, a row holds all pixels: X.reshape(len(X), -1)"
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
         return message if message.startswith((name, "The feature", "Feature")) else f"{name}: {message}"
     return (

@@ -22,7 +22,7 @@ def require_shape(name: str, value: Any) -> None:
     whole = all(not isinstance(number, bool) and isinstance(number, Integral) and int(number) >= 1 for number in shape)
     if len(shape) not in (2, 3) or not whole:
         raise ValueError(
-            f"{name}={value!r} must be (height, width) or (height, width, channels), integers >= 1: (28, 28)"
+            f"{name}={value!r} must be (height, width) or (height, width, channels), integers >= 1, such as (28, 28)"
         )
     if len(shape) == 3 and shape[0] in (1, 3) and shape[1] == shape[2] > 4:
         raise ValueError(
