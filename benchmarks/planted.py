@@ -110,11 +110,8 @@ class _WithoutBias:
     """Gradients of rows whose norms do not have the part of the bias."""
 
     def __init__(self, gradients: Any, of_bias: Any) -> None:
-        self.squared_norms, self.total, self.add_to = (
-            gradients.squared_norms - of_bias,
-            gradients.total,
-            gradients.add_to,
-        )
+        self.squared_norms = gradients.squared_norms - of_bias
+        self.total, self.add_to = gradients.total, gradients.add_to
 
 
 @contextmanager

@@ -1,10 +1,10 @@
-"""When a network is worth its weights: two boundaries, three private models, more and more rows.
+"""When to use a network, and when not: two boundaries, three private models, more and more rows.
 
-Every weight of a private network carries noise, so a network needs rows, and a boundary that is worth them. The first
-classes are told apart by a sum of columns: nothing is more accurate than a linear model. The second are clusters in ten
-columns at once: a network learns them, cosines of a few columns at a time (``features="fourier"``) hardly do. Nothing
-is tuned, and all private fits have the same epsilon. Prints accuracies and what follows from them, and draws them if a
-file name is given. docs/networks.md says more about when to use a network.
+Every weight of a private network carries noise. So a network needs many rows, and it pays only where simpler models
+cannot draw the boundary. The first classes are told apart by a sum of columns: nothing is more accurate than a linear
+model. The second are clusters in ten columns at once: a network learns them, and cosines of a few columns at a time
+(``features="fourier"``) hardly do. Nothing is tuned, and all private fits have the same epsilon. Prints accuracies and
+what follows from them, and draws them if a file name is given. docs/networks.md says more about when to use a network.
 """
 
 import sys
@@ -56,5 +56,5 @@ if len(sys.argv) > 1:
         axes.minorticks_off()
     figure.axes[0].set_ylabel("accuracy on 5,000 other rows, %")
     figure.axes[0].legend(loc="lower right")
-    figure.suptitle("Epsilon 1: a network needs rows, and a boundary that is worth them")
+    figure.suptitle("Epsilon 1: a network needs many rows, and a boundary that simpler models cannot draw")
     figure.savefig(sys.argv[1])

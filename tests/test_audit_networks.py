@@ -26,10 +26,7 @@ PLAIN = {
 
 def audited(make, one, other, *, size=1, arguments=({}, {})):
     """Return what transcripts tell about a row that is replaced, and what the fit promises."""
-    X, y = (
-        np.ones((N, len(one[0]))),
-        (np.arange(N) % 8 == 0).astype(int),
-    )  # others are alike, so that they move together
+    X, y = np.ones((N, len(one[0]))), (np.arange(N) % 8 == 0).astype(int)  # other rows are alike: they move together
     datas = []
     for (entries, label), more in zip((one, other), arguments, strict=True):
         X[3], y[3] = entries, label

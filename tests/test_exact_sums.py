@@ -287,7 +287,7 @@ def test_no_query_is_missing_here():
         PositionsOfSome,
         Middles,
         Moments,
-        NetworkGradient,  # in test_networks
+        NetworkGradient,  # in test_network_gradient
         NetworkGains,  # in test_network_gains
         NetworkLosses,
         Outcomes,

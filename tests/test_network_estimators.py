@@ -87,8 +87,15 @@ def test_the_published_search_has_the_constants_of_the_paper():
     assert (other.gradient_clip, other.loss_clip) == (1.5, 3.0)
     for name in ("average", "learning_rate"):
         with pytest.raises(ValueError, match=f"{name}=0.5 has no effect with solver='published-line-search'"):
-            model.set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
-        model.set_params(average=0.25)
+            clone(model).set_params(**{name: 0.5}).fit(Untouchable(), Untouchable())
+
+
+def test_what_was_chosen_is_shown(cancer):
+    shown = DPMLPClassifier().fit(*cancer).solver_
+    assert shown == plan_of(DPMLPClassifier(), Facts(*cancer[0].shape, 2)).solver
+    assert (shown.sampling.rate, shown.steps, shown.gradient_clip) == (1.0, 300, 1.0)
+    with pytest.raises(ValueError, match=r"weights of a network must stay finite.*learning_rate"):
+        DPMLPClassifier(learning_rate=1e300, random_state=0).fit(*cancer)
 
 
 def test_the_initial_weights_have_a_seed_of_their_own(cancer):
@@ -231,8 +238,41 @@ def test_values_that_have_to_be_found_need_batches_of_all_rows(people):
     assert model.privacy_spent_.rho is None
     with pytest.raises(ValueError, match="standardize=None cannot be combined with columns"):
         DPMLPClassifier(columns="auto", standardize=None).fit(Untouchable(), Untouchable())
-    with pytest.raises(ValueError, match=r"bounds=\(0, 1\) has no effect"):
+    with pytest.raises(
+        ValueError, match=r"bounds=\(0, 1\) has no effect in DPMLPClassifier: columns says where the num"
+    ):
         DPMLPClassifier(columns="auto", bounds=(0, 1)).fit(*people)
+
+
+# ------------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize("sizes", [(), 0, True, "100", 8.0, None, (1.5,), (8, 0), (-3,), (8, "8"), (True,), [[8]], {8}])
+@pytest.mark.parametrize("name", ["hidden_layer_sizes", "channels"])
+def test_sizes_of_layers_that_are_none_are_refused_in_one_sentence(name, sizes):
+    model = DPMLPClassifier() if name == "hidden_layer_sizes" else DPConvolutionalClassifier()
+    words = rf"{name}={sizes!r} must be a tuple of integers >= 1, one for each layer, such as (32,)"
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        model.set_params(**{name: sizes}).fit(Untouchable(), Untouchable())
+
+
+@each_network
+def test_no_exact_model_is_promised(Estimator):
+    with pytest.raises(ValueError, match=r"epsilon=inf: a network has no exact model.*such as 1000"):
+        Estimator(epsilon=np.inf).fit(Untouchable(), Untouchable())
+
+
+@pytest.mark.parametrize("name", ["validation_fraction", "n_iter_no_change", "shuffle", "momentum", "early_stopping"])
+def test_what_scikit_learn_takes_besides_is_refused_with_a_reason(name):
+    with pytest.raises(TypeError, match=f"DPMLPClassifier: {name} is not supported[:.] "):
+        DPMLPClassifier(**{name: 1})
+    with pytest.raises(ValueError, match=f"{name} is not supported[:.] "):
+        DPMLPClassifier().set_params(**{name: 1})
+
+
+def test_a_raw_table_without_columns_is_refused_with_the_word_that_takes_it(people):
+    with pytest.raises(ValueError, match=r"no numbers: 'job' .* DPMLPClassifier\(columns='auto'\)"):
+        DPMLPClassifier().fit(*people)
 
 
 # -------------------------------------------------------------------------------------------------------- images
@@ -253,6 +293,12 @@ def test_images_that_are_too_small_are_refused_before_anything_is_touched_or_pai
             DPConvolutionalClassifier(**dict(options)).fit(X, y)
     with pytest.raises(ValueError, match=r"X has 63 columns, which are no square image.* give image_shape="):
         DPConvolutionalClassifier().fit(X[:, :63], y)
+    for shape in ((3, 32, 32), (1, 28, 28)):
+        with pytest.raises(ValueError, match=rf"looks like channels first.*{shape[1]}, {shape[1]}, {shape[0]}\)"):
+            DPConvolutionalClassifier(image_shape=shape).fit(Untouchable(), Untouchable())
+    for shape in ((8.0, 8), (8,), "88", (0, 8)):
+        with pytest.raises(ValueError, match=r"image_shape=.* must be \(height, width\) or .*integers >= 1"):
+            DPConvolutionalClassifier(image_shape=shape).fit(Untouchable(), Untouchable())
     with pytest.raises(ValueError, match=r"dim 3.*X\.reshape\(len\(X\), -1\)"):
         DPConvolutionalClassifier().fit(X.reshape(-1, 8, 8), y)
 
@@ -318,7 +364,7 @@ def test_all_rows_are_accounted_exactly_and_batches_at_one_order(Estimator, iris
     assert isinstance(batches.currency, RenyiDP)
 
 
-def test_losses_distributions_account_for_equal_steps(iris):
+def test_privacy_loss_distributions_account_for_equal_steps(iris):
     pytest.importorskip("dp_accounting")
     model = SmallPerceptron(accountant="pld", sampling_rate=0.1, standardize=None, bounds=(0, 1)).fit(*iris)
     assert model.privacy_spent_.charged == model.privacy_spent_.limit == 20

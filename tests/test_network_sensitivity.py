@@ -74,7 +74,10 @@ def weights_of(network, kind, rng):
         signs = [np.where(rng.random(W.shape) < 0.5, -1.0, 1.0) for W in network.split(w)]
         full = [S / stage.layer.largest_sums(S) for S, stage in zip(signs, network.stages, strict=True)]
         return network.joined(full) * (1 + 2.0**-31)
-    return {"start": w, "biases": w + 0.3 * network.biases, "huge": w * 1e80, "tiny": w * 1e-80, "zero": 0 * w}[kind]
+    if kind == "biases":
+        for W in network.split(w):
+            W[-1] += 0.3
+    return {"start": w, "biases": w, "huge": w * 1e80, "tiny": w * 1e-80, "zero": 0 * w}[kind]
 
 
 def rows_for(network, w, rng, n=24):

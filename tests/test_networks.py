@@ -216,8 +216,6 @@ def test_weights_of_all_layers_lie_in_one_array():
     assert [W.shape for W in matrices] == [(8, 5), (6, 4), (5, 3)]
     assert all(np.shares_memory(W, w) for W in matrices)
     assert np.array_equal(network.joined(matrices), w)
-    biases = network.split(network.biases)
-    assert all(W[-1].all() and not W[:-1].any() for W in biases)
     assert (network.n_inputs, network.n_outputs) == (7, 3)
     with pytest.raises(ValueError, match=r"have shape \(79,\), not \(78,\)"):
         network.split(w[1:])
@@ -253,7 +251,7 @@ def test_initial_weights_are_public_and_keep_the_size_of_signals(name):
     w = network.start(3)
     assert np.array_equal(w, network.start(3))
     assert not np.array_equal(w, network.start(4))
-    assert not w[network.biases].any()
+    assert not any(W[-1].any() for W in network.split(w))
     for i, (W, stage) in enumerate(zip(network.split(w), network.stages, strict=True)):
         fan_in, fan_out = stage.layer.fan_in, stage.layer.fan_out
         spread = math.sqrt(2 / fan_in) if name == "relu" and i < 2 else math.sqrt(2 / (fan_in + fan_out))
@@ -367,6 +365,7 @@ def test_blocks_are_small_where_layers_are_wide():
     assert Network.dense(10, [10], 1).block_rows == signals.MOST_BLOCK_ROWS == 512
     assert Network.dense(108, [100], 1).block_rows == 256
     assert Network.dense(784, [1000], 10).block_rows == 128
+    assert Network.dense(10_000, [100], 1).block_rows == 64
     assert Network.dense(10**6, [10], 10).block_rows == 8
 
 

@@ -68,7 +68,8 @@ def audit(
         it releases. It is not changed. It has to use fresh randomness: a seed makes all fits one. A ledger is left out:
         the fits of an audit are not released.
     X, y : table and labels, or None
-        The data that the worst rows are put into. None: a small made table of numbers.
+        The data that the worst rows are put into. None: a small made table of numbers, which suits
+        all but networks for images: give these some.
     groups : array or None
         The person of each row: then two data sets differ in all rows of one person, and ``fit`` gets ``groups=groups``.
     claim : epsilon, (epsilon, delta), PrivacySpent, Claim or None

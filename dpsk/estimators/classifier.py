@@ -243,6 +243,8 @@ class PrivateClassifier(InOwnWords, Exported, CallbackSupportMixin, ClassifierMi
         shown = {f"{name}_": value for name, value in result.diagnostics.attributes.items()}
         if of_classes is not None:
             shown["class_weight_"] = of_classes
+        if not objective.linear:
+            shown["solver_"] = plan.solver  # rules have chosen some of its numbers
         for name, value in {**shown, **fitted, "privacy_spent_": report, "evaluations_": evaluations}.items():
             setattr(self, name, value)
         progress.end(fitted)

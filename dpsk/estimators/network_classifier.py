@@ -1,8 +1,10 @@
 """Networks as classifiers: what multilayer perceptrons and convolutional networks share."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 from ..data import Facts, Unknown
@@ -38,8 +40,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         takes no ``average``.
     alpha : float
         Strength of the L2 penalty on the mean loss: the objective is mean(loss) + alpha/2 * ||weights||^2, without the
-        biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows. The noise already
-        keeps weights from following single rows, so there is no penalty by default.
+        biases, in the units that are fitted. scikit-learn divides its ``alpha`` by the number of rows. There is no
+        penalty by default, because the noise already keeps weights from following single rows.
     sampling_rate : float or None
         The part of the rows that a batch holds, drawn secretly and anew each time; 1.0 uses all rows. None: public
         facts tell.
@@ -80,7 +82,8 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
     coefs_ : list of ndarray of shape (fan_in, n_outputs)
         The weights, layer by layer. Those of a first layer that is dense are for columns in the units of X, or for the
         features of ``encoder_``. A convolution has a row for each place of its window and channel of its input, and is
-        for inputs as they are fitted.
+        for inputs as they are fitted. Scores computed from these arrays in plain floats differ a little from those of
+        the model, which rounds on the grids of ``network_``.
     intercepts_ : list of ndarray of shape (n_outputs,)
         The biases, layer by layer.
     network_ : TrainedNetwork
@@ -89,9 +92,12 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         The number of layers, with those of the inputs and of the scores.
     n_iter_ : int
         How many steps the fit took.
+    solver_ : SGD or LineSearchSGD
+        The algorithm with all of its numbers, also those that public facts chose.
     ranges_ : ndarray of shape (2, n_features), or None
         Lower and upper ends of the columns, public or released with noise. Values beyond count as the end of the range,
-        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used.
+        in ``fit`` and in predictions. None where neither ``bounds`` nor ``standardize`` is used. A fit to a raw table
+        has an ``encoder_`` instead.
     data_norm_ : float or None
         The norm that longer rows are brought down to, in ``fit`` and in predictions; None where there is none.
     """
@@ -134,6 +140,9 @@ class NetworkClassifier(Probabilities, PrivateClassifier):
         return ZCDP() if self._searches else GaussianDP()
 
     def _plan(self, facts: Facts | Unknown) -> Plan:
+        epsilon: Any = self.epsilon
+        if isinstance(epsilon, Real) and epsilon == math.inf:
+            raise ValueError("epsilon=inf: a network has no exact model. To compare, use a large number, such as 1000")
         Budget.of(self.epsilon, self.delta, currency=GaussianDP())  # or its error
         self._require_together()
         encoding, network_for = self._encoding(), self._network_for()

@@ -12,22 +12,16 @@ from ..data import Facts, Unknown
 from ..data.fields import Found
 from ..privacy import conversions
 from ..privacy.neighbours import Adjacency
-from ..requirements import listed, require_number
+from ..requirements import listed
 
-STEPS, FEWEST_STEPS = 300, 60  # the second if batches of all rows are long ones
-FEWEST_PASSES, MOST_PASSES, PASSES = (
-    3.0,
-    15.0,
-    30.0,
-)  # over the rows: the last times mu of the budget, within the others
-BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # at least so many rows, and beyond that at most this part of all
+STEPS, FEWEST_STEPS = 300, 60  # FEWEST_STEPS where batches hold all of many rows
+PASSES, FEWEST_PASSES, MOST_PASSES = 30.0, 3.0, 15.0  # over the rows: PASSES times mu of the budget, within these ends
+BATCH_ROWS, LARGEST_PART = 1_500, 0.1  # a batch has BATCH_ROWS at least, and beyond that LARGEST_PART of all at most
 CLIP = 1.0
 MOVED = 0.2  # by how much the noise of all steps together may move a weight
-LONGER = (
-    3.0  # how many times as long steps of Adam may be where rows far outweigh the noise in all weights of dense layers
-)
+LONGER = 3.0  # times longer steps of Adam at most, where rows far outweigh the noise in all weights of dense layers
 TYPICAL_NORM = 10.0  # of standardised rows: steps of Adam are shorter where rows are longer
-LONGEST_DENSE, LONGEST_IMAGES = 8.0, 4.0  # plain steps, times the clip
+LONGEST_DENSE, LONGEST_IMAGES = 8.0, 4.0  # the longest plain steps, for a clip of 1
 
 
 @dataclass(frozen=True)
@@ -110,10 +104,13 @@ def sizes_of(value: Any) -> tuple[int, ...]:
 def require_sizes(name: str, value: Any, *, fewest: int = 1) -> None:
     """Raise ValueError unless these are sizes of at least so many layers."""
     sizes = [value] if isinstance(value, Integral) else value
-    if not isinstance(sizes, Sequence) or isinstance(sizes, str) or len(sizes) < fewest:
-        raise ValueError(f"{name}={value!r} must be a tuple of integers >= 1, one for each layer, such as (100,)")
-    for size in sizes:
-        require_number(f"a number in {name}={value!r}", size, 1, kind=Integral)
+    good = isinstance(sizes, Sequence) and not isinstance(sizes, str) and len(sizes) >= fewest
+    if not good or not all(_is_size(size) for size in sizes):
+        raise ValueError(f"{name}={value!r} must be a tuple of integers >= 1, one for each layer, such as (32,)")
+
+
+def _is_size(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 1
 
 
 def require_known_values(facts: Facts | Unknown, rate: float) -> None:

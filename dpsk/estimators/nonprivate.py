@@ -43,7 +43,9 @@ def minimise(
     if not isinstance(table, ArrayTable):
         raise ValueError("epsilon=inf fits the exact model in memory: give it an array")
     if not isinstance(objective, LinearObjective):
-        raise TypeError(f"epsilon=inf fits linear models, and {type(objective).__name__} is none")
+        raise TypeError(
+            f"epsilon=inf fits linear models, and {type(objective).__name__} is none: use a large epsilon, such as 1000"
+        )
     X = _matrix(table.given)
     y, loss, alpha, fit_intercept = table.labels, objective.loss, objective.penalty.smoothness, how.fit_intercept
     weights, of_classes = weighting.exact(table, y)

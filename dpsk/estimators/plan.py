@@ -114,9 +114,16 @@ def _planned(estimator: Any, facts: Facts | Unknown) -> Plan:
         )
     for column in ("bounds", "standardize", "data_norm", "features"):
         if getattr(estimator, column, None) is not None and not hasattr(plan.encoding, column):
-            value, kind = getattr(estimator, column), type(plan.encoding).__name__
-            raise ValueError(f"{column}={value!r} has no effect in {name}: {kind} has no such field. Leave it at None")
+            value, reason = getattr(estimator, column), _why_ignored(estimator, plan.encoding)
+            raise ValueError(f"{column}={value!r} has no effect in {name}: {reason}. Leave it at None")
     return replace(plan, weighting=with_parameters_of(estimator, Weighting))
+
+
+def _why_ignored(estimator: Any, encoding: Encoding) -> str:
+    """Return why an encoding takes no notice of what is known about columns."""
+    if getattr(estimator, "columns", None) is not None:
+        return "columns says where the numbers of a raw table lie, such as columns={'age': Number(0, 120)}"
+    return f"{type(encoding).__name__} has no such field"
 
 
 def doubts(plan: Plan, facts: Facts, *, adjacency: str, delta: float | None = None) -> Iterator[str]:

@@ -61,7 +61,7 @@ def without_values(name: str, message: str) -> str:
             "argument must be a string or a real number"
         )
     if message.startswith("Found array with dim"):
-        return f"{name}: {message} A row holds all pixels of an image: X.reshape(len(X), -1)"
+        return f"{name}: {message} Of images, a row holds all pixels: X.reshape(len(X), -1)"
     if message.startswith(_FREE_OF_VALUES) or "requires y to be passed" in message:
         return message if message.startswith((name, "The feature", "Feature")) else f"{name}: {message}"
     return (
@@ -84,15 +84,17 @@ def require_numbers(X: Any) -> None:
         if other:
             wrong = listed(f"{name!r} ({_name_of(dtype)})" for name, dtype in other.items())
             raise ValueError(
-                f"X has columns that are no numbers: {wrong}. DPTabularClassifier takes such tables as they are. For "
-                "this estimator turn dates into days since a fixed one, numbers read as text or objects into floats, "
-                "X.astype({...: float}), and encode categories with public lists, OneHotEncoder(categories=[...])"
+                f"X has columns that are no numbers: {wrong}. DPTabularClassifier takes such tables as they are, and "
+                "so does DPMLPClassifier(columns='auto'). For other estimators turn dates into days since a fixed one, "
+                "numbers read as text or objects into floats, X.astype({...: float}), and "
+                "encode categories with public lists, OneHotEncoder(categories=[...])"
             )
     elif getattr(getattr(X, "dtype", None), "kind", "f") in "USTVMm":
         raise ValueError(
-            f"X is {_name_of(X.dtype)}, but numbers are needed. DPTabularClassifier takes text and dates as they are. "
-            "For this estimator turn dates into days since a fixed one, text into floats or categories with public "
-            "lists, OneHotEncoder(categories=[...]), and fields into columns"
+            f"X is {_name_of(X.dtype)}, but numbers are needed. DPTabularClassifier takes text and dates in a "
+            "DataFrame as they are, and so does DPMLPClassifier(columns='auto'). For other estimators turn dates into "
+            "days since a fixed one, text into floats or categories with public lists, "
+            "OneHotEncoder(categories=[...]), and fields into columns"
         )
 
 

@@ -1,6 +1,7 @@
 """Networks as plain parts of scikit-learn: products, the largest of some, clipping, and rounding where they round.
 
-Inside are whole numbers, so that sums are exact: the scores are those of the network, bit for bit.
+Inside are whole numbers, so that sums are exact: the scores are those of the network, bit for bit. Only a tanh may be
+rounded in another way by NumPy, which changes a signal by one step at most, and hardly ever.
 """
 
 from __future__ import annotations

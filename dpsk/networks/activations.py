@@ -61,7 +61,7 @@ class Ramp(Activation):
         return np.rint(steps, out=steps)
 
     def multiply(self, slopes: Floats, signals: Floats) -> None:
-        slopes *= np.clip(signals, 0, 1)  # integers: 0 or 1; minimum takes twice as long
+        slopes *= np.clip(signals, 0, 1)  # signals are integers, so this is 0 or 1; np.minimum takes twice as long
         if signals.max(initial=0.0) >= REACH:
             slopes *= signals < REACH
 

@@ -1,7 +1,6 @@
 """Layers whose outputs are sums over small windows of an image, with the same weights at every place."""
 
 import math
-import threading
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,27 +10,11 @@ from ..data.weights import joined
 from ..mechanisms.samplers import Floats, Integers
 from .layer import RowGradients, Weighted
 from .signals import ONE, SIGNAL_BITS, SIGNAL_STEP, SLOPE_BITS, SLOPE_STEP, squared_norms
+from .thread_memory import ThreadMemory
 
 _EXACT_BITS = 53
-_KEPT = 2**22  # numbers that a thread keeps memory for: new memory costs more than the products
 
-
-class _Scratch(threading.local):
-    """Memory of one thread for what is needed within one function only."""
-
-    _numbers: Floats = np.empty(0)
-
-    def array(self, *shape: int) -> Floats:
-        """Return an array with any numbers in it, which the next one takes the place of."""
-        size = math.prod(shape)
-        if size > _KEPT:
-            return np.empty(shape)
-        if size > self._numbers.size:
-            self._numbers = np.empty(size)
-        return self._numbers[:size].reshape(shape)
-
-
-_SCRATCH = _Scratch()
+_memory = ThreadMemory()
 
 
 @dataclass(frozen=True)
@@ -96,7 +79,7 @@ class Convolution(Weighted):
     def backward(self, slopes: Floats, W: Floats) -> Floats:
         n, k, (height, width, channels) = len(slopes), self.size, self.inputs
         down, across, _ = self.outputs
-        sums = _SCRATCH.array(n, down, across, k, k * channels)
+        sums = _memory.empty(n, down, across, k, k * channels)
         np.dot(slopes.reshape(-1, self.channels), W[:-1].T, out=sums.reshape(-1, self.fan_in))
         strips = np.zeros((n, height, across, k * channels))  # every row of the image, still in pieces that overlap
         for i in range(k):
@@ -115,7 +98,7 @@ class Convolution(Weighted):
         return FormedGradients(self._windows(signals).transpose(0, 2, 1) @ slopes)
 
     def _windows(self, signals: Floats) -> Floats:
-        """Return the signals of every window and a constant: shape (n, windows, fan_in + 1), in scratch memory.
+        """Return the signals of every window and a constant: shape (n, windows, fan_in + 1), in memory of the thread.
 
         They lie in memory as they are copied fastest, window by window or place by place. Products accept both.
         """
@@ -124,12 +107,12 @@ class Convolution(Weighted):
         signals = np.ascontiguousarray(signals)
         row, line, place, channel = signals.strides
         if across > k * channels:
-            found = _SCRATCH.array(n, self.fan_in + 1, down * across)
+            found = _memory.empty(n, self.fan_in + 1, down * across)
             shape, strides = (n, k, k, channels, down, across), (row, line, place, channel, line, place)
             found[:, :-1].reshape(shape)[...] = np.ndarray(shape, buffer=signals, strides=strides)
             found = found.transpose(0, 2, 1)
         else:
-            found = _SCRATCH.array(n, down * across, self.fan_in + 1)
+            found = _memory.empty(n, down * across, self.fan_in + 1)
             shape, strides = (n, down, across, k, k, channels), (row, line, place, line, place, channel)
             found[..., :-1].reshape(shape)[...] = np.ndarray(shape, buffer=signals, strides=strides)
         found[..., -1] = ONE

@@ -9,7 +9,6 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Any
 
-from ..requirements import require_number
 from .convolution import Convolution
 from .dense import Dense
 from .layer import Layer
@@ -19,10 +18,17 @@ from .pooling import MaxPooling
 
 def require_shape(name: str, value: Any) -> None:
     """Raise ValueError unless this is the shape of an image."""
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) not in (2, 3):
-        raise ValueError(f"{name}={value!r} must be (height, width) or (height, width, channels): (28, 28)")
-    for number in value:
-        require_number(f"a number in {name}={value!r}", number, 1, kind=Integral)
+    shape = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    whole = all(not isinstance(number, bool) and isinstance(number, Integral) and int(number) >= 1 for number in shape)
+    if len(shape) not in (2, 3) or not whole:
+        raise ValueError(
+            f"{name}={value!r} must be (height, width) or (height, width, channels), integers >= 1, such as (28, 28)"
+        )
+    if len(shape) == 3 and shape[0] in (1, 3) and shape[1] == shape[2] > 4:
+        raise ValueError(
+            f"{name}={value!r} looks like channels first: a row holds the pixels line by line, the channels of a pixel "
+            f"side by side. Move the axis of channels to the end, and give {name}={(*shape[1:], shape[0])!r}"
+        )
 
 
 @dataclass(frozen=True)
@@ -81,5 +87,5 @@ class ConvolutionalLayers:
     def _too_small(self, what: str, shape: Sequence[int]) -> ValueError:
         return ValueError(
             f"images are too small for channels={self.channels!r}: {what}, but what reaches it has "
-            f"{shape[0]} x {shape[1]}. Use fewer channels, a smaller kernel_size or pool_size, or larger images"
+            f"{shape[0]} x {shape[1]}. Use fewer convolutions, a smaller kernel_size or pool_size, or larger images"
         )

@@ -26,7 +26,7 @@ class Layer(ABC):
 
     @property
     def width(self) -> int:
-        """How many numbers of a row it works on at a time: blocks have fewer rows where there are many."""
+        """The larger of the numbers of inputs and outputs of a row. Blocks of wide layers have fewer rows."""
         return max(math.prod(self.inputs), math.prod(self.outputs))
 
 
@@ -74,7 +74,7 @@ class Weighted(Layer):
 
     @property
     def fan_out(self) -> int:
-        """How many outputs a signal goes to, about."""
+        """How many outputs a signal goes to; for initial weights, so that it need not be exact."""
         return self.weight_shape[1]
 
     def largest_sums(self, W: Floats) -> float:

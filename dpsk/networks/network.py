@@ -29,10 +29,14 @@ from .signals import (
     sparse_signals_of,
 )
 
-_BLOCK_ENTRIES = 2**17  # of the widest layer: what is made of a block of rows stays in cache
-_BLOCK_ROWS = 256  # more are not faster, and memory of large arrays is given back after each pass: twice the time
-_SMALL = 2**14  # numbers whose memory is not given back: so many at least, and calls of NumPy are few
-_DENSE_IS_FASTER = 8  # per entry, by 5 to 8 times: sparse products are made where fewer than one in 8 is not zero
+# How many rows are worked on at a time. Arrays of a block should stay in cache. The memory of large arrays is given
+# back to the system after each use, which doubles the time. That of small ones is kept: more rows mean fewer calls.
+_BLOCK_ENTRIES = 2**17  # numbers of the widest layer
+_FEWEST, _FEWEST_DENSE = 8, 64  # rows: each block passes over all weights, and dense layers have many
+_LARGEST_BLOCK = 2**22  # numbers of the widest layer: memory is bounded by it, for up to 2^19 columns
+_BLOCK_ROWS = 256
+_SMALL = 2**14  # numbers of a small array: blocks may have more rows if they stay as small as this
+_DENSE_IS_FASTER = 8  # 5 to 8 times for each entry: sparse products are made if fewer than one entry in 8 is not zero
 
 
 @dataclass(frozen=True)
@@ -118,19 +122,10 @@ class Network:
         """The length of the flat array of weights, biases included."""
         return int(self.stages[-1].place.stop)
 
-    @cached_property
-    def biases(self) -> Any:
-        """Which of the flat weights are biases, as an array of bool."""
-        marks = np.zeros(self.n_weights, dtype=bool)
-        for W in self.split(marks):
-            W[-1] = True
-        marks.flags.writeable = False
-        return marks
-
     @property
     def block_rows(self) -> int:
         """How many rows are worked on at a time."""
-        return _rows_of(max(layer.width for layer in self.layers))
+        return self._rows_of(max(layer.width for layer in self.layers))
 
     def split(self, w: Any) -> list[Any]:
         """Return the matrix of each weighted layer, a view of the flat array."""
@@ -171,7 +166,7 @@ class Network:
             raise ValueError(f"this network takes rows of {self.n_inputs} columns, but these have {d}")
         sparse, size = self._sparse(chunk), self.block_rows
         if sparse:  # the inputs take little room
-            size = _rows_of(max(math.prod(layer.outputs) for layer in self.layers))
+            size = self._rows_of(max(math.prod(layer.outputs) for layer in self.layers))
         for a in range(0, n, size):
             rows = slice(a, min(a + size, n))
             if sparse:
@@ -181,7 +176,7 @@ class Network:
                 yield rows, signals_of(own, chunk.scale[rows], own if own.flags.c_contiguous else None)
 
     def _sparse(self, chunk: Chunk) -> bool:
-        """Return whether sparse products of the first layer are possible and faster. The time depends on it alone."""
+        """Return whether sparse products of the first layer are possible and faster. No bit of a sum depends on it."""
         if not chunk.sparse or chunk.offset is not None or not self.stages[0].layer.takes_sparse:
             return False
         n, d = chunk.units.shape
@@ -254,8 +249,9 @@ class Network:
     def _activation(self) -> Activation:
         return ACTIVATIONS[self.activation]
 
-
-def _rows_of(width: int) -> int:
-    """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
-    rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
-    return max(8, min(MOST_BLOCK_ROWS, rows // 8 * 8))
+    def _rows_of(self, width: int) -> int:
+        """Return how many rows are worked on at a time where layers take and give at most so many numbers of a row."""
+        rows = max(min(_BLOCK_ROWS, _BLOCK_ENTRIES // width), _SMALL // width)
+        if all(isinstance(layer, Dense) for layer in self.layers):
+            rows = max(rows, min(_FEWEST_DENSE, _LARGEST_BLOCK // width))
+        return max(_FEWEST, min(MOST_BLOCK_ROWS, rows // 8 * 8))

@@ -77,7 +77,7 @@ def on_weight_grid(W: Floats, size: float) -> Floats:
     and rounding them again must change nothing.
     """
     if not size < 2.0**400:
-        raise ValueError("weights must be finite and below 2**400 in l1 norm")
+        raise ValueError("weights of a network must stay finite and below 2**400: shorter steps (learning_rate) help")
     if size < 2.0**-400:
         return np.zeros_like(W)
     spacing = power_of_two_above(size) * 2.0**-WEIGHT_BITS

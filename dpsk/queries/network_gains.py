@@ -16,6 +16,7 @@ from ..networks import Network
 from ..networks.network import Pass
 from ..privacy.neighbours import Adjacency
 from .at_points import AtPoints, Gains
+from .network_gradient import require_outputs
 
 _GAIN_BITS = 20  # gains are multiples of 2^-20 of the clip, clipped losses of 2^-14: as those of linear models
 _LOSS_BITS = 14
@@ -48,7 +49,7 @@ class NetworkLine:
         return np.stack([self.network.joined([W, *later]) for W, later in zip(first, self.later, strict=True)])
 
     def passes(self, signals: Matrix) -> Iterator[Pass]:
-        """Yield what passes over some rows find at one point after the other. Each takes the memory of the last."""
+        """Yield what passes over some rows find at one point after the other, in the same memory each time."""
         layer = self.network.stages[0].layer
         if isinstance(signals, np.ndarray):
             signals = signals.reshape(len(signals), *layer.inputs)
@@ -66,12 +67,6 @@ def _losses(seen: Pass, y: Labels, loss: Loss) -> Floats:
     if losses.shape != y.shape:
         raise TypeError(f"{loss!r} must return one value per row")
     return losses
-
-
-def require_outputs(network: Network, loss: Loss) -> None:
-    """Raise ValueError unless the network has as many outputs as the loss takes scores."""
-    if network.n_outputs != (loss.n_classes or 1):
-        raise ValueError(f"{loss!r} needs {loss.n_classes or 1} outputs; this network has {network.n_outputs}")
 
 
 def _clipped(losses: Floats, clip: float) -> Floats:
@@ -133,7 +128,7 @@ class NetworkGains(Gains):
 
     ``per_unit=True``: what each row gains is divided by the length of the step, multiplied by the factor that clips the
     row's gradient at ``w``, and clipped to [-clip, clip]. So a short step gains what the sum of clipped gradients says,
-    and the search looks at what descent descends on. Without the factor, rows with long gradients that are clipped
+    and the search judges the direction that descent takes. Without the factor, rows whose long gradients are clipped
     would decide. One noise fits all steps, and relative to the gain it shrinks with the step.
 
     ``per_unit=False`` is the form of Chen & Lee (2020): both losses are clipped to [0, clip].

@@ -1,8 +1,5 @@
 """The sum of clipped gradients of a network."""
 
-import math
-import threading
-
 import numpy as np
 
 from ..data.grid import check_clip, power_of_two_above
@@ -14,6 +11,7 @@ from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..networks import Network
 from ..networks.signals import SIGNAL_STEP, SLOPE_BITS
+from ..networks.thread_memory import ThreadMemory
 from ..privacy.neighbours import Adjacency
 
 MOST_ROWS = 2**24
@@ -21,27 +19,13 @@ MOST_ROWS = 2**24
 
 _EXACT_ROWS = {False: 2**15, True: 2**11}  # without and with weights: added in floats, at most 2^38 and 2^42 each
 
-_KEPT = 2**22  # numbers that a thread keeps room for
+_memory = ThreadMemory()
 
 
-class _Room(threading.local):
-    """The array that a thread adds in, again and again: new memory costs more than the zeros in it."""
-
-    def __init__(self) -> None:
-        self._numbers = np.zeros(0)
-
-    def zeros(self, shape: tuple[int, ...]) -> Floats:
-        """Return zeros, which the next ones take the place of."""
-        size = math.prod(shape)
-        if size > _KEPT:
-            return np.zeros(shape)
-        if size > self._numbers.size:
-            self._numbers = np.empty(size)
-        self._numbers[:size] = 0
-        return self._numbers[:size].reshape(shape)
-
-
-_room = _Room()
+def require_outputs(network: Network, loss: Loss) -> None:
+    """Raise ValueError unless the network has as many outputs as the loss takes scores."""
+    if network.n_outputs != (loss.n_classes or 1):
+        raise ValueError(f"{loss!r} needs {loss.n_classes or 1} outputs; this network has {network.n_outputs}")
 
 
 class NetworkGradient(Query):
@@ -59,8 +43,7 @@ class NetworkGradient(Query):
     evaluations = 1
 
     def __init__(self, network: Network, loss: Loss, w: Floats, *, clip: float) -> None:
-        if network.n_outputs != (loss.n_classes or 1):
-            raise ValueError(f"{loss!r} needs {loss.n_classes or 1} outputs; this network has {network.n_outputs}")
+        require_outputs(network, loss)
         self.network, self.loss, self.clip = network, loss, check_clip(clip)
         self.w = network.on_grid(w)
         self.w.flags.writeable = False
@@ -72,7 +55,7 @@ class NetworkGradient(Query):
 
     def __call__(self, chunk: Chunk) -> Integers:
         weighted = chunk.weights is not None
-        sums, since = _room.zeros((2, self.w.size) if weighted else (self.w.size,)), 0
+        sums, since = _memory.zeros(*((2, self.w.size) if weighted else (self.w.size,))), 0
         total: Integers | int = 0
         for rows, signals in self.network.blocks(chunk):
             n = signals.shape[0]

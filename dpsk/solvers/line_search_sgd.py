@@ -20,7 +20,7 @@ from .solver import Iterates
 from .step_search import Along, Backtracking
 
 USUAL_LONGEST = 10.0
-LAST = 1e-9  # as part of the iterates: the last one only
+LAST = 1e-9  # a value of ``average`` so small that it means the last iterate alone
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class LineSearchSGD(SampledSolver):
     search_share : float
         Epsilon of a search as a multiple of mu, the sensitivity over the noise of a gradient.
     step_max, shrink, candidates : float or None, float, int
-        eta_0, beta and max_it of the paper. ``step_max=None``: 10, and 10 / ``gradient_clip`` where that is below 1 and
-        the mean of clipped gradients is the shorter.
+        eta_0, beta and max_it of the paper. ``step_max=None``: 10; for a ``gradient_clip`` below 1, which makes
+        gradients shorter, 10 / ``gradient_clip``.
     sufficient : float
         alpha of the paper, in (0, 1).
     denoised : bool
