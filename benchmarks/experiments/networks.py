@@ -66,7 +66,7 @@ IMAGES = Table(
     "networks_images", ("dataset", "model", "epsilon", "seed"), ("accuracy", "steps", "fit, s"), measure_images
 )
 
-FOLDS = {"adult": 5, "bank": 5, "digits": 5, "ijcnn1": 3, "covtype": 2}
+FOLDS = {"ipums_br": 5, "adult": 5, "bank": 5, "digits": 5, "ijcnn1": 3, "covtype": 2}
 """How many of five folds are run, whatever the number of repeats: fewer of the sets with many rows."""
 OF_TABLES = {"covtype": (1.0,)}
 
