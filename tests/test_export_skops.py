@@ -91,7 +91,8 @@ def test_a_model_of_raw_tables_comes_back_as_it_was(name):
 
 
 def test_a_convolutional_network_comes_back_as_it_was():
-    require_the_same(convolutional(), images()[0])
+    for solver in ("adam", "line-search"):
+        require_the_same(convolutional(solver=solver), images()[0])
 
 
 def test_a_model_comes_back_with_its_ledger(tmp_path):
@@ -114,7 +115,7 @@ def test_the_list_holds_what_files_need_and_nothing_else(tmp_path):
     """A missing class makes a file unreadable; one too many would be trusted for nothing."""
     ledger = PrivacyLedger(tmp_path / "budget.db", epsilon=10.0, delta=1e-3)
     steps = [DPLogisticRegression(ledger=ledger), IndependentRows(model_of("exact")), tabular_of_all()]
-    steps.append(convolutional())
+    steps += [convolutional(), convolutional(solver="line-search")]
     steps.append(PrivatePipeline([("model", DPLogisticRegression())]))
     needed = set()
     for model in [*map(made, [*MODELS, *TABLES, *OTHERS, *OTHER_TABLES]), *steps]:

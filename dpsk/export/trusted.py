@@ -31,6 +31,7 @@ _CLASSES = {
     "networks.pooling": ["MaxPooling"],
     "networks.trained": ["TrainedNetwork"],
     "pipelines.private_pipeline": ["PrivatePipeline"],
+    "privacy.amplification": ["Sampling"],
     "privacy.currencies": ["GaussianDP", "PureDP", "RenyiDP", "ZCDP"],
     "privacy.discovery": ["Discovery"],
     "privacy.durable.store": ["PrivacyLedger"],
@@ -41,6 +42,8 @@ _CLASSES = {
     "privacy.report": ["PrivacySpent"],
     "solvers.certificate": ["Certificate"],
     "solvers.descent_noise": ["DescentNoise", "Trace"],
+    "solvers.line_search_sgd": ["LineSearchSGD"],
+    "solvers.sgd": ["SGD"],
 }
 
 TRUSTED_TYPES: list[str] = [f"dpsk.{module}.{name}" for module, names in _CLASSES.items() for name in names]
