@@ -117,11 +117,11 @@ def test_predictions_that_depend_on_other_rows_are_noticed(fault):
 @pytest.mark.slow
 def test_the_model_of_a_network_is_attacked():
     """The promise is refuted with probability 1e-3 at most, as the confidence of an audit says."""
-    honest = audit(plain(epsilon=8.0), attacks=["model"], seconds=8)
+    honest = audit(plain(epsilon=2.0), attacks=["model"], seconds=8)
     assert not honest.refuted
-    assert honest.epsilon <= 8.0
+    assert honest.epsilon <= 2.0
     with planted.one_seed():
-        assert audit(plain(epsilon=8.0), attacks=["model"], seconds=8).refuted
+        assert audit(plain(epsilon=2.0), attacks=["model"], seconds=8).refuted
 
 
 @pytest.mark.slow
