@@ -11,9 +11,7 @@ from ..data.grid import check_clip, power_of_two_above
 from ..data.rows import Chunk
 from ..data.weights import joined, products
 from ..losses import Loss, MarginLoss, check_weights, sum_of_classes
-from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
-from ..privacy.neighbours import Adjacency
 from .at_points import Gains
 from .line import in_single, line_on_grid
 
@@ -43,7 +41,6 @@ class ArmijoGains(Gains):
     A leaving row moves each entry by at most ``clip``, a replaced one by twice as much, in any direction.
     """
 
-    label = "gains"
     weighed = True
 
     def __init__(
@@ -66,16 +63,12 @@ class ArmijoGains(Gains):
         self.lengths = steps * np.linalg.norm(direction)
         if per_unit and not (self.lengths > 2.0**-400).all():
             raise ValueError("the direction must not be zero: gains are counted per unit of its length")
-        self.evaluations = len(steps) + 1
+        self.n_points, self.evaluations = len(steps), len(steps) + 1
 
     @property
     def points(self) -> Floats:
         """The weights that the steps lead to."""
         return self._line.points
-
-    def sensitivity(self, adjacency: str) -> Sensitivity:
-        count, linf = len(self.lengths), self.clip / self.unit * Adjacency(adjacency).parts
-        return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf)
 
     def __call__(self, chunk: Chunk) -> Integers:
         gain, weights = self._gain(chunk), chunk.weights

@@ -12,10 +12,8 @@ from ..data.grid import UNIT_BITS, check_clip, power_of_two_above, weights_on_gr
 from ..data.rows import Chunk, Line
 from ..data.weights import in_parts
 from ..losses import Loss, MarginLoss, check_weights
-from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
-from ..privacy.neighbours import Adjacency
-from .at_points import AtPoints
+from .at_points import ClippedLosses
 
 # Clipped losses are multiples of 2^-14 of the clip (rounded up to a power of two): runs of 1,024 of them add up
 # exactly in float32.
@@ -25,7 +23,7 @@ _BLOCK = 8 * _RUN
 _TABLE_SIZE = 2**16
 
 
-class LossesAlong(AtPoints):
+class LossesAlong(ClippedLosses):
     """The sums over rows of the loss, clipped to [0, clip], at ``start + multiples[j] * step`` for every j.
 
     ``points`` holds these weights as they are evaluated: rounded to the exact grid. Continue from one of them and
@@ -38,7 +36,6 @@ class LossesAlong(AtPoints):
     ``clip``, in any direction.
     """
 
-    label = "losses"
     weighed = True
 
     def __init__(
@@ -48,21 +45,12 @@ class LossesAlong(AtPoints):
         start, step = check_weights(loss, start), check_weights(loss, step)
         self.unit = power_of_two_above(self.clip) * 2.0**-_VALUE_BITS
         self._line = line_on_grid(start, step, np.array(multiples, dtype=np.float64))
-        self.evaluations = len(self._line.multiples)
+        self.n_points = self.evaluations = len(self._line.multiples)
 
     @property
     def points(self) -> Floats:
         """The weights at which losses are summed, one per multiple."""
         return self._line.points
-
-    def sensitivity(self, adjacency: str) -> Sensitivity:
-        count, linf = len(self._line.multiples), self.clip / self.unit
-        return Sensitivity(
-            l1=count * linf,
-            l2=np.sqrt(count) * linf * (1 + 2.0**-50),
-            linf=linf,
-            monotone=Adjacency(adjacency).monotone,
-        )
 
     def __call__(self, chunk: Chunk) -> Integers:
         scores = chunk.scores_along(self._line)

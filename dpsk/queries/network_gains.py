@@ -10,12 +10,10 @@ from ..data.grid import check_clip, power_of_two_above
 from ..data.rows import Chunk, Labels, Matrix
 from ..data.weights import in_parts, joined, products
 from ..losses import Loss
-from ..mechanisms.mechanism import Sensitivity
 from ..mechanisms.samplers import Floats, Integers
 from ..networks import Network
 from ..networks.network import Pass
-from ..privacy.neighbours import Adjacency
-from .at_points import AtPoints, Gains
+from .at_points import ClippedLosses, Gains
 from .network_gradient import require_outputs
 
 _GAIN_BITS = 20  # gains are multiples of 2^-20 of the clip, clipped losses of 2^-14: as those of linear models
@@ -74,7 +72,7 @@ def _clipped(losses: Floats, clip: float) -> Floats:
     return np.where(losses < clip, np.maximum(losses, 0), clip)
 
 
-class NetworkLosses(AtPoints):
+class NetworkLosses(ClippedLosses):
     """The sums over rows of the loss of a network, clipped to [0, clip], at ``start + multiples[j] * step``.
 
     Formal guarantee
@@ -84,7 +82,6 @@ class NetworkLosses(AtPoints):
     ``clip``, in any direction.
     """
 
-    label = "losses"
     weighed = True
 
     def __init__(
@@ -101,17 +98,12 @@ class NetworkLosses(AtPoints):
         self.loss, self.clip = loss, check_clip(clip)
         self.unit = power_of_two_above(self.clip) * 2.0**-_LOSS_BITS
         self._line = NetworkLine(network, start, step, multiples)
-        self.evaluations = len(self._line.multiples)
+        self.n_points = self.evaluations = len(self._line.multiples)
 
     @property
     def points(self) -> Floats:
         """The weights at which losses are summed, one per multiple."""
         return self._line.points
-
-    def sensitivity(self, adjacency: str) -> Sensitivity:
-        count, linf = len(self._line.multiples), self.clip / self.unit
-        l2 = np.sqrt(count) * linf * (1 + 2.0**-50)
-        return Sensitivity(l1=count * linf, l2=l2, linf=linf, monotone=Adjacency(adjacency).monotone)
 
     def __call__(self, chunk: Chunk) -> Integers:
         sums = np.zeros(len(self._line.multiples), dtype=np.int64)
@@ -141,7 +133,6 @@ class NetworkGains(Gains):
     A leaving row moves each entry by at most ``clip``, a replaced one by twice as much, in any direction.
     """
 
-    label = "gains"
     weighed = True
 
     def __init__(
@@ -165,16 +156,12 @@ class NetworkGains(Gains):
         self.lengths = steps * math.sqrt(np.einsum("i,i->", direction, direction))  # in one order on every machine
         if per_unit and not (self.lengths > 2.0**-400).all():
             raise ValueError("the direction must not be zero: gains are counted per unit of its length")
-        self.evaluations = len(steps) + 1
+        self.n_points, self.evaluations = len(steps), len(steps) + 1
 
     @property
     def points(self) -> Floats:
         """The weights that the steps lead to."""
         return self._line.points[1:]
-
-    def sensitivity(self, adjacency: str) -> Sensitivity:
-        count, linf = len(self.lengths), self.clip / self.unit * Adjacency(adjacency).parts
-        return Sensitivity(l1=count * linf, l2=np.sqrt(count) * linf * (1 + 2.0**-50), linf=linf)
 
     def __call__(self, chunk: Chunk) -> Integers:
         sums = np.zeros((2, len(self.lengths)), dtype=np.int64)
