@@ -83,6 +83,10 @@ def test_the_published_search_has_the_constants_of_the_paper():
     solver = plan_of(model, Facts(60_000, 784, 10)).solver
     assert (solver.gradient_clip, solver.loss_clip, solver.sufficient, solver.shrink) == (3.0, 3.0, 1e-3, 0.8)
     assert (solver.noise, solver.gains, solver.sampling.rate, solver.steps) == ("gaussian", "clipped", 1 / 200, 100)
+    # the noise in a gradient counts; the longest step only falls, to 1.2 times the longest of ten; no mean is taken
+    assert (solver.denoised, solver.rises, solver.growth, solver.adapt_every) == (False, False, 1.2, 10)
+    assert solver.average * solver.steps < 1
+    np.testing.assert_allclose(solver.search_share**2, 0.1 / 0.9)  # rho of a search over that of a gradient
     other = plan_of(clone(model).set_params(gradient_clip=1.5), Facts(60_000, 784, 10)).solver
     assert (other.gradient_clip, other.loss_clip) == (1.5, 3.0)
     for name in ("average", "learning_rate"):
